@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from email.message import Message
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -16,20 +14,16 @@ from pyspark.sql.datasource import DataSource
 
 from spark_connector_tests import Report, StreamSink
 from workbook.checks.trial import (
-    Rows,
+    Follower,
     as_json,
     context_of,
     filled,
     must_keep_all,
     own_database,
     scratch,
-    two_functions,
-    within_seconds,
 )
 from workbook.checks.verdict import Wrong, exercise, expect, must_be, show
 from workbook.weather import Weather
-
-# ---- 09 ------------------------------------------------------------------------------------------
 
 
 @exercise("class Once(Mailbox)")
@@ -37,50 +31,39 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> 
     """Does the class `answer` read each letter once, even if the process dies?"""
     expect(issubclass(answer, mailbox), "You returned another class. Try class Once(Mailbox).")
     with scratch() as folder:
-        state, snapshot = _mailbox(answer, folder), None
+
+        def started(snapshot: Any) -> Any:
+            state = answer(context_of(letters=str(folder)))
+            if snapshot is not None:
+                state.restore([snapshot])
+            return state
+
+        def arrives(number: int) -> list[Any]:
+            (folder / f"{number}.txt").write_text(f"letter {number}")
+            return filled(state)
+
+        state, snapshot = started(None), None
         for number in (1, 2):
-            _post(folder, number)
             why = "a letter is handed out once. Try not to change `self.handed` in `snapshot`."
-            must_be(filled(state).rows, [f"letter {number}"], "`fill` added", why)
+            must_be(arrives(number), [f"letter {number}"], "`fill` added", why)
             snapshot = as_json(state.snapshot())
         kept = len(list(folder.iterdir()))
         must_be(kept, 2, "Letters in the folder:", "they are not acknowledged yet.")
-        _post(folder, 3)  # it came after the last `fill`, and the process dies here
-        state = _mailbox(answer, folder, snapshot)
-        why = "letters 1 and 2 are in the log, and the snapshot must name them."
-        must_be(filled(state).rows, ["letter 3"], "After a restart `fill` added", why)
+        arrives(3)  # the process dies before this letter and the next snapshot are on disk
+        state = started(snapshot)
+        why = "the snapshot must name letters 1 and 2, which are in the log. Letter 3 is not."
+        must_be(filled(state), ["letter 3"], "After a restart `fill` added", why)
         acknowledge(state, ["3.txt"])
         names = [file.name for file in folder.iterdir()]
         must_be(names, [], "After a restart there are still", "`restore` should acknowledge them.")
-        _post(folder, 4)
-        filled(state)
-        snapshot = as_json(state.snapshot())
-        _post(folder, 5)
-        filled(state)  # the process dies before this letter and the next snapshot are on disk
-        (folder / "4.txt").unlink()
-        rows = filled(_mailbox(answer, folder, snapshot)).rows
-        why = "5 was not in the snapshot on disk. 4 was; its file may be gone already."
-        must_be(rows, ["letter 5"], "After a restart `fill` added", why)
         sizes = []
         for number in range(100, 200):
-            _post(folder, number)
-            filled(state)
+            arrives(number)
             sizes.append(len(json.dumps(state.snapshot())))
             acknowledge(state, [f"{number}.txt"])
         text = f"After 50 letters a snapshot has {sizes[50]} characters, after 100 {sizes[-1]}; "
         expect(sizes[-1] <= 1.5 * sizes[50], f"{text}expected no growth. Try `self.handed` alone.")
     return "No letter arrives twice, and none stays in the folder."
-
-
-def _mailbox(box: Any, folder: Path, snapshot: Any = None) -> Any:
-    state = box(context_of(letters=str(folder)))
-    if snapshot is not None:
-        state.restore([snapshot])
-    return state
-
-
-def _post(folder: Path, number: int) -> None:
-    (folder / f"{number}.txt").write_text(f"letter {number}")
 
 
 @exercise("def restore(feeds, snapshots)")
@@ -90,7 +73,7 @@ def check_09_2(answer: Callable[..., None], feeds: type) -> str:
         states = [feeds(context_of(index, before, until=1000)) for index in range(before)]
         for index, state in enumerate(states):
             for _ in range(3 * index + 2):
-                state.fill(Rows())
+                filled(state)
         snapshots = [dict(state.next) for state in states]
         del snapshots[0]["a"]  # as if sensor a were new
         expected = {"a": 0} | {name: n for one in snapshots for name, n in one.items()}
@@ -103,8 +86,6 @@ def check_09_2(answer: Callable[..., None], feeds: type) -> str:
         must_be(found, sorted(expected.items()), what, why)
     return "Each sensor resumes where it was, on whichever instance."
 
-
-# ---- 10 ------------------------------------------------------------------------------------------
 
 _UPSERTS: Any = (  # rows, and the prices afterwards
     ([(1, 10), (2, 20)], {1: 10, 2: 20}),
@@ -160,17 +141,16 @@ def check_10_2(answer: Callable[..., Any], uri: str) -> str:
             staged = database.execute("SELECT DISTINCT query, batch FROM staged ORDER BY 1, 2")
             return [item for (item,) in items], staged.fetchall()
 
-        options = SimpleNamespace(uri=own)
         for query, batch, stages, handles, items, staged in _TIDY:
             for handle, item in stages.items():
                 row = (handle, query, batch, item)
                 database.execute("INSERT INTO staged VALUES (%s, %s, %s, %s, 5)", row)
-            answer(SimpleNamespace(query=query, batch=batch, options=options), list(handles))
+            answer(context_of(query=query, batch=batch, uri=own), list(handles))
             what = f"After batch {batch} of query `{query}`, orders and stages are"
             why = "a batch counts once, and takes this query's stages up to this batch, no others."
             must_be(state(), (items, staged), what, why)
         try:  # the database refuses the note of batch 4
-            answer(SimpleNamespace(query="mine", batch=4, options=options), ["late"])
+            answer(context_of(query="mine", batch=4, uri=own), ["late"])
         except psycopg.Error:
             what, why = "The note was refused; orders and stages are", "it is one transaction."
             must_be(state(), ([1, 2, 3], [("mine", 4)]), what, why)
@@ -178,8 +158,6 @@ def check_10_2(answer: Callable[..., Any], uri: str) -> str:
             raise Wrong("The database raised an error, and yours swallowed it.")
     return "Published once, and nothing left behind."
 
-
-# ---- 11 ------------------------------------------------------------------------------------------
 
 _CHANGES = {
     "a": "all earlier rows would arrive again with each batch, and break `every_row_once`",
@@ -226,51 +204,34 @@ def check_11_3(answer: Any, examine: Callable[[type], Report]) -> str:
     return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
-# ---- 12 ------------------------------------------------------------------------------------------
-
 _DEGREES = [20.25 - number / 2 for number in range(280)]
 
 
-@exercise()
+@exercise("(look, read)")
 def check_12_1(answer: Any) -> str:
     """Does the pair `(look, read)` go to the last page, and no further than `end`?"""
-    look, read = two_functions(answer)
     service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
-    measured = 0
     try:
-        context = context_of(url=f"{service.url}/hill")
-        for count, start in ((0, 0), (250, 0), (250, 130), (250, 250), (280, 250)):
-            service.measure("hill", _DEGREES[measured:count])
-            measured = count
-            hint = "`look` never returns. Try to stop when a page's `next` is its `from`."
-            context.offset = {"all": start} if start else None
-            splits = within_seconds(look, context, hint=hint)
-            why = (
-                "it is the first position and the end. Follow `next`: a page's end is not the end."
-            )
-            must_be(splits, {"all": (0, count)}, f"From {start} on `look` returned", why)
-        for start, end in ((0, 250), (30, 130), (230, 250)):
-            rows = within_seconds(_rows, read, context, start, end, hint="`read` does not end.")
-            why = "it yields (id, degrees) up to, not including, `end`, from several pages."
-            expected = [(f"hill-{n}", _DEGREES[n]) for n in range(start, end)]
-            must_be(rows, expected, f"From {start} to {end} `read` returned", why)
+        follower = Follower(answer, url=f"{service.url}/hill")
+        for end in (0, 250, 250, 280):
+            service.measure("hill", _DEGREES[len(follower.rows) : end])
+            follower.follow()
+            why = "`look` returns the end of the data, not of a page, and `read` goes up to it."
+            rows = sorted((f"hill-{n}", _DEGREES[n]) for n in range(end))
+            must_be(follower.rows, rows, f"With {end} readings your functions read", why)
+        follower.read_again()
     finally:
         service.close()
     return "It reads to the last page, and no further than `end`."
-
-
-def _rows(read: Callable[..., Any], context: Any, start: int, end: int) -> list[Any]:
-    return [tuple(row) for row in read(context, "all", start, end) or ()]
 
 
 _BUSY: tuple[int, str | None] = (503, None)
 _OK: tuple[int, str | None] = (200, None)
 _RESPONSES: Any = (  # (status, Retry-After) of each, the accepted pauses, how many requests
     ([(404, "3"), _OK], ([],), 1),
-    ([(304, None), _OK], ([],), 1),
     ([(429, "3"), (503, "2"), _OK], ([3, 2],), 3),
     ([_BUSY, _BUSY, _BUSY, _OK], ([1, 2, 4],), 4),
-    ([(429, "5"), _BUSY, _OK], ([5, 2], [5, 1]), 3),
+    ([(429, "5"), _BUSY, _OK], ([5, 2], [5, 1]), 3),  # the task leaves it open
     ([(503, "20"), (503, "10"), _OK], ([20, 10],), 3),
     ([_BUSY] * 5 + [_OK], ([1, 2, 4, 8],), 5),
     ([(429, "3600"), _OK], ([],), 1),
@@ -307,17 +268,15 @@ def _response(status: int, seconds: str | None) -> tuple[int, Message, Any]:
 @exercise("def key(context, row)")
 def check_12_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and different for any other row?"""
-    places = [SimpleNamespace(query="q", batch=1, index=index) for index in range(3)]
+    places = [context_of(index) for index in range(3)]
     keys: dict[Any, str] = {}
     for name in [f"{station}-{n}" for station in ("hill", "valley") for n in range(150)]:
         row = Row(id=name, degrees=-1.0)
         found = {answer(place, row) for place in places}
         with mock.patch("builtins.hash", lambda _: 7):  # in another process texts hash differently
             found.add(answer(places[0], row))
-        text = (
-            f"For reading {name} you returned {show(found)}; expected one key, because a restart "
-        )
-        expect(len(found) == 1, f"{text}may put the row into another task. Try row.id.")
+        text = f"For reading {name} you returned {show(found)}; expected one key, because a "
+        expect(len(found) == 1, f"{text}restart may put it into another task. Try row.id.")
         [key] = found
         header = isinstance(key, str) and key.isascii() and key.isprintable() and key
         expect(header, f"You returned {key!r}; expected a str for a header. Try an f-string.")

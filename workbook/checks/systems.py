@@ -37,7 +37,6 @@ from workbook.checks.trial import (
     run_and_restart,
     scratch,
     session,
-    two_functions,
 )
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
 from workbook.trading import OPENING, SCHEMA, TICKERS, Trade
@@ -59,10 +58,9 @@ _LATE = (
 _OPEN_SECONDS = 3  # a `look` that waits for open transactions is right, too
 
 
-@exercise()
+@exercise("(look, read)")
 def check_14_1(answer: Any, uri: str) -> str:
     """Does the pair `(look, read)` read each order once, however late its transaction commits?"""
-    two_functions(answer)
     with own_database(uri) as own, ExitStack() as stack:
         database, learners, slow, slower = (
             stack.enter_context(psycopg.connect(own, autocommit=number < 2)) for number in range(4)
@@ -94,10 +92,9 @@ def check_14_1(answer: Any, uri: str) -> str:
 # ---- 15 ------------------------------------------------------------------------------------------
 
 
-@exercise()
+@exercise("(look, read)")
 def check_15_1(answer: Any, uri: str) -> str:
     """Does the pair `(look, read)` read each record of a topic once, and again if asked to?"""
-    two_functions(answer)
     settings: dict[str, str | int | float | bool] = {"bootstrap.servers": uri, "log_level": 0}
     topic = f"check-{uuid.uuid4().hex[:8]}"
     admin = AdminClient(settings)
@@ -207,7 +204,7 @@ def _started(answer: Any, snapshot: Any) -> Any:
 
 
 def _sorted_rows(state: Any) -> list[Any]:
-    return sorted(tuple(row) for row in filled(state).rows)
+    return sorted(tuple(row) for row in filled(state))
 
 
 # ---- 19 ------------------------------------------------------------------------------------------

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests import Report
 from tutorial_pkg.builder import Split
 from tutorial_pkg.core.errors import last_error
-from workbook.checks.verdict import Wrong, expect, must_be, show
+from workbook.checks.verdict import Wrong, expect, must_be
 
 SECONDS = 60  # for what takes milliseconds: a busy machine passes
 PATIENCE = 5  # seconds, for rows that a right source may not see at once
@@ -38,6 +39,20 @@ def scratch() -> Iterator[Path]:
     """Yield a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
+
+
+@contextmanager
+def no_file_in_place(folder: Path, pattern: str) -> Iterator[None]:
+    """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by a draft."""
+    with ExitStack() as stack:
+        readers = [stack.enter_context(file.open()) for file in folder.glob(pattern)]
+        for reader in readers:
+            os.utime(reader.name, (0, 0))
+        yield
+        for reader in readers:
+            text = f"{Path(reader.name).name} was written in place, so readers may see half of it."
+            whole = os.fstat(reader.fileno()).st_mtime == 0
+            expect(whole, f"{text} Try a draft, and rename it at the end.")
 
 
 @contextmanager
@@ -118,51 +133,43 @@ def run_to_end(writer: DataStreamWriter, folder: Path) -> StreamingQuery:
     return query
 
 
-# ---- The builder's functions ---------------------------------------------------------------------
+def rows_after_restart(
+    stream: Callable[[], DataFrame], folder: Path, steps: Sequence[Callable[[], object]]
+) -> tuple[list[tuple[Any, ...]], StreamingQuery]:
+    """Return the rows of a query that was restarted, and the query; see `run_and_restart`."""
+    batches: dict[int, list[tuple[Any, ...]]] = {}
+
+    def keep(rows: DataFrame, batch: int) -> None:
+        batches[batch] = [tuple(row) for row in rows.collect()]
+
+    query = run_and_restart(lambda: stream().writeStream.foreachBatch(keep), folder, steps)
+    return [row for _, rows in sorted(batches.items()) for row in rows], query
 
 
-def context_of(index: int = 0, count: int = 1, **options: Any) -> SimpleNamespace:
-    """Return what the builder passes to `create`."""
-    return SimpleNamespace(index=index, count=count, options=SimpleNamespace(**options))
+def context_of(
+    index: int = 0, count: int = 1, query: str = "q", batch: int = 0, **options: Any
+) -> SimpleNamespace:
+    """Return what the builder passes to a learner's functions."""
+    named = SimpleNamespace(**options)
+    return SimpleNamespace(index=index, count=count, query=query, batch=batch, options=named)
 
 
-class Rows:
-    """Takes the place of the builder's buffer, and remembers what `fill` adds."""
+def filled(state: Any) -> list[Any]:
+    """Return the rows that one `fill` adds."""
+    rows: list[Any] = []
 
-    def __init__(self) -> None:
-        self.rows: list[Any] = []
-        self.closed = False
+    def add(row: Any, token: Any = None) -> None:
+        rows.append(row)
 
-    def add(self, row: Any, token: Any = None) -> None:
-        self.rows.append(row)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def filled(state: Any) -> Rows:
-    """Return what one `fill` adds."""
-    buffer = Rows()
-    state.fill(buffer)
-    return buffer
-
-
-# ---- A pair (look, read) -------------------------------------------------------------------------
-
-
-def two_functions(answer: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the answer, or raise `Wrong` if it is not a pair of functions."""
-    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
-    expect(pair, f"You returned {show(answer)}; expected two functions. Try (look, read).")
-    look, read = answer
-    return look, read
+    state.fill(SimpleNamespace(add=add, close=lambda: None))
+    return rows
 
 
 class Follower:
     """Calls `look` and `read` as the builder does, and remembers the batches."""
 
-    def __init__(self, answer: Any, connection: Any, **options: Any) -> None:
-        self._look, self._read = two_functions(answer)
+    def __init__(self, answer: Any, connection: Any = None, **options: Any) -> None:
+        self._look, self._read = answer
         self._connection, self._options = connection, options
         self._offset = dict[str, Any]()
         self._batches: list[tuple[str, Any, Any, list[Any]]] = []

@@ -53,8 +53,9 @@ def exercise(
     Any other exception comes from the learner's code and makes the answer wrong.
 
     Args:
-        start: the answer's first line, such as `def cut(rest, received)` or `class Client`.
-        base: the class that an answer of the second kind must extend.
+        start: the answer's first line, such as `def cut(rest, received)` or `class Client`, or
+            the pair to return, such as `(look, read)`.
+        base: the class that the answer must extend, if it is a class.
         name: the check's name, if it is not the function's.
     """
 
@@ -114,6 +115,9 @@ def _check_kind(answer: Any, start: str, base: type) -> None:
         right = isinstance(answer, type) and issubclass(answer, base) and answer is not base
         text = f"{got}; expected a class. Try `{start}: ...`, and answer = {name} without brackets."
         expect(right, text)
+    if start.startswith("("):
+        pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
+        expect(pair, f"{got}; expected a pair. Try answer = {start}")
 
 
 def error_line(error: BaseException) -> str:

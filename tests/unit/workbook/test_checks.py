@@ -177,8 +177,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (('"path"', '"folder"'), "{'path': folder}"),
     ],
     "12_1": [
-        ((lambda c: {"all": (0, page_at(c.options.url, 0)["next"])}, lambda *_: []), "(0, 70)"),
-        (("while start < end:", "if True:"), "From 0 to 250 `read` returned"),
+        ((lambda c: {"all": (0, page_at(c.options.url, 0)["next"])}, lambda *_: []), "of a page"),
+        (("while start < end:", "if True:"), "With 250 readings"),
     ],
     "12_2": [
         (lambda ask, sleep: ask(), "slept for []"),
@@ -294,9 +294,9 @@ def test_delay_and_heartbeat() -> None:
 def test_mailbox_and_feeds() -> None:
     assert checks.check_09_1(answer_of("09_1"), Mailbox, acknowledge).passed
     for edit, symptom in (
-        (("acknowledge(self, handed)", "pass"), "must name them"),
+        (("acknowledge(self, handed)", "pass"), "must name letters"),
         (("acknowledge(self, handed)", "self.handed |= {*handed}"), "there are still"),
-        (("sorted(self.handed)", "[]"), "must name them"),
+        (("sorted(self.handed)", "[]"), "must name letters"),
     ):
         wrong = answer_of("09_1", *edit)
         assert symptom in checks.check_09_1(wrong, Mailbox, acknowledge).message
@@ -359,7 +359,7 @@ def test_table_is_followed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ((look, between_ids), "committed late"),
         ((without_gaps, between_ids), "committed late"),
         ((look, all_rows), "committed late"),
-        (look, "expected two functions"),
+        (look, "expected a pair"),
     ):
         assert symptom in checks.check_14_1(wrong, uri).message
 
