@@ -5,6 +5,7 @@ LAB_OPTIONS ?=
 BIN := .venv/bin
 READY := .venv/ready
 UV := uv==0.13.9
+OURS := --no-deps --no-build-isolation --editable . --editable kit
 # A folder made by `make wheelhouse` replaces the package index: nothing is downloaded then.
 OFFLINE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Four at a time, a file or a class each: half of a Spark test is waiting. The longest come first.
@@ -70,20 +71,19 @@ $(READY): requirements.lock pyproject.toml kit/pyproject.toml Makefile
 	@echo "2/4 PySpark, JupyterLab and what the lessons use, 1.5 GB (30 s to some minutes)"
 	@if $(BIN)/python -m pip install --quiet $(OFFLINE) $(UV) 2>/dev/null; \
 		then $(BIN)/uv pip install --python $(BIN)/python $(OFFLINE) --no-deps -r requirements.lock 2>&1 \
-			| grep -v '^ [+~-]'; \
+			| grep -v '^ [+~-]'; $(BIN)/uv pip install --quiet --python $(BIN)/python $(OURS); \
 		else echo "    uv cannot be installed here; pip takes three times as long"; \
 			$(BIN)/python -m pip install --no-compile $(OFFLINE) --no-deps -r requirements.lock \
-			| grep -v 'already satisfied'; fi
-	@$(BIN)/python -c 'import jupyterlab, pyspark'
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable kit
-	@echo "3/4 JupyterLab's settings, and trust for the notebooks (5 s)"
+			| grep -v 'already satisfied'; $(BIN)/python -m pip install --quiet $(OURS); fi
+	@$(BIN)/python -c 'import jupyterlab, pyspark, tutorial_pkg, spark_connector_tests'
+	@echo "3/4 JupyterLab's settings"
 	@mkdir -p .venv/share/jupyter/lab/settings
 	@cp .jupyter/overrides.json .venv/share/jupyter/lab/settings/
 	@static=$$($(BIN)/python -c 'from jupyter_server import DEFAULT_STATIC_FILES_PATH as p; print(p)') \
 		&& mkdir -p $$static/custom && cp .jupyter/custom.css $$static/custom/
-	@$(BIN)/jupyter trust notebooks/*.ipynb >/dev/null
 	@echo "4/4 Java, and Spark's classes in an archive for a faster start (20 s)"
-	@# Modules are compiled on one core while Spark's classes are prepared on the other.
-	@$(BIN)/python -m compileall -q -x '/(tests?|pip|setuptools)/' .venv/lib >/dev/null & \
+	@# Notebooks are trusted and modules compiled on one core, Spark's classes prepared on the other.
+	@{ $(BIN)/jupyter trust notebooks/*.ipynb && \
+		$(BIN)/python -m compileall -q -x '/(tests?|pip|setuptools)/' .venv/lib; } >/dev/null & \
 		$(BIN)/python -m tutorial_pkg prepare && wait
 	@touch $(READY)
