@@ -82,26 +82,6 @@ def test_dragging_an_event_moves_the_watermark(page: Any) -> None:
     assert "second 3" in told(page) and verdicts(page)[3] == "dropped"
 
 
-def test_dragging_down_lengthens_the_delay(page: Any) -> None:
-    show(page, watermark_explainer(), "watermark")
-    drag(page, "delay", up=-60)
-    assert page.text_content("label:has(input[name=delay]) output") == "20"
-    drag(page, "delay", up=300)
-    assert page.text_content("label:has(input[name=delay]) output") == "0"
-    assert verdicts(page)[4] == "dropped"
-
-
-def test_longer_delay_saves_rows(page: Any) -> None:
-    show(page, watermark_explainer(), "watermark", DARK)
-    page.focus("input[name=delay]")
-    for _ in range(5):
-        page.keyboard.press("ArrowLeft")
-    assert "dropped" in verdicts(page)
-    keep(page, "watermark-dark")
-    page.keyboard.press("End")
-    assert "dropped" not in verdicts(page)
-
-
 def test_choices_are_drawn_as_recorded(page: Any) -> None:
     explainer = watermark_explainer()
     show(page, explainer, "watermark")

@@ -5,14 +5,10 @@ A Python has either classic sessions or those of Spark Connect, so this is a sep
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import psycopg
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,15 +16,11 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from spark_connector_tests import examine_source
 from tests.integration import kit_subjects
-from tests.services.databases import new_database
-from tests.services.kafka_topics import Topics
-from tests.services.nats_streams import Streams
 from tutorial_pkg import (
     Peeked,
     QueryMetrics,
     SinkBuilder,
     SourceBuilder,
-    item_stream,
     last_error,
     network_status,
     parse_cpu_log,
@@ -38,22 +30,11 @@ from tutorial_pkg import (
     start_spark,
 )
 from tutorial_pkg.builder import Buffer
-from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.observe import LogRowsSink
-from workbook.services import start_kafka, start_nats, start_postgres
 
 SECONDS = 120
 LINES = [f"line {number}" for number in range(1_013)]
-
-
-class Broker(NamedTuple):
-    """A format, its column of values, and the options for writing and for reading."""
-
-    format: str
-    column: str
-    to: dict[str, str]
-    back: dict[str, str]
 
 
 def written(lines: DataFrame, folder: Path, name: str = "cpu_log") -> Any:
@@ -119,70 +100,6 @@ def test_lake_is_written_and_read(
     assert writer.start(str(tmp_path / "lake")).awaitTermination(SECONDS)
     read = spark.read.format(name).options(**kind).load(str(tmp_path / "lake"))
     assert sorted(row.value for row in read.collect()) == sorted(LINES)
-
-
-def test_database_is_written_and_read(spark: SparkSession, lines: Path, tmp_path: Path) -> None:
-    folder = Path(tempfile.mkdtemp(dir=work_dir("tests")))  # its server may run as another user
-    with start_postgres(folder / "postgres") as server:
-        url = new_database(server)
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("CREATE TABLE kept (value TEXT)")
-        stream = spark.readStream.format("file_lines").load(str(lines))
-        writer = stream.writeStream.format("postgres").options(url=url, table="kept")
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
-        rows = spark.read.format("postgres").options(url=url, table="kept").load()
-        assert sorted(row.value for row in rows.collect()) == sorted(LINES)
-    shutil.rmtree(folder)
-
-
-@contextmanager
-def kafka(folder: Path) -> Iterator[Broker]:
-    with start_kafka(folder) as server:
-        topics = Topics(server.uri)
-        topics.make("kept", 2)
-        one_by_one = {"kafka.batch.num.messages": "1"}  # see `start_kafka` for why
-        start = {"startingOffsets": "earliest"}
-        yield Broker(
-            "kafka_py",
-            "value",
-            {**topics.options, **one_by_one, "topic": "kept"},
-            {**topics.options, **start, "subscribe": "kept"},
-        )
-
-
-@contextmanager
-def nats(folder: Path) -> Iterator[Broker]:
-    with start_nats(folder) as server:
-        streams = Streams(server.uri)
-        streams.make("kept")
-        to, back = {"subject": "kept.lines"}, {"stream": "kept"}
-        yield Broker("nats", "data", {**streams.options, **to}, {**streams.options, **back})
-
-
-@pytest.mark.parametrize("start", [kafka, nats])
-def test_broker_is_written_and_read(
-    spark: SparkSession,
-    lines: Path,
-    tmp_path: Path,
-    start: Callable[[Path], AbstractContextManager[Broker]],
-) -> None:
-    with start(tmp_path / "broker") as broker:
-        stream = spark.readStream.format("file_lines").load(str(lines))
-        writer = stream.withColumnRenamed("value", broker.column).writeStream.format(broker.format)
-        writer = writer.options(**broker.to).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(tmp_path / "sent")).start()
-        assert query.awaitTermination(SECONDS)
-        text = f"CAST({broker.column} AS STRING)"
-        back = spark.readStream.format(broker.format).options(**broker.back).load()
-        assert written(back.selectExpr(text), tmp_path).awaitTermination(SECONDS)
-        assert items(tmp_path) == sorted(LINES)
-        rows = spark.read.format(broker.format).options(**broker.back).load()
-        assert rows.selectExpr(text).distinct().count() == len(LINES)
-
-
-def test_items_can_be_made_up(spark: SparkSession) -> None:
-    assert item_stream(spark, 10).isStreaming
 
 
 # ---- The builder -----------------------------------------------------------------------------

@@ -155,23 +155,10 @@ class TakesAway(Writer):
                 file.with_suffix(".aside").rename(file)
 
 
-class Changing(Writer):
-    """Changes the values of the first column."""
-
-    changed: Callable[[Any], Any]
-
-    def taken(self, iterator: Iterator[Row]) -> Rows:
-        change = type(self).changed
-        return [(change(text), *rest) for text, *rest in super().taken(iterator)]
-
-
-TEXTS: dict[str, Callable[[Any], Any]] = {
-    "OneLine": lambda text: text and text.replace("\n", " "),
-    "WordForNull": lambda text: None if text == r"\N" else text,
-    "EmptyIsNull": lambda text: text or None,
-}
-for kind, change in TEXTS.items():
-    MUTANTS.append(sink_of(type(kind, (Changing,), {"changed": change}), breaks="values"))
+@breaks("values")
+class EmptyIsNull(Writer):
+    def kept(self, value: Any) -> Any:
+        return super().kept(None if value == "" else value)
 
 
 @breaks("values")

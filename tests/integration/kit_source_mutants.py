@@ -6,14 +6,12 @@ Spark's workers import this module for each query, so it imports as little as po
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
@@ -172,13 +170,6 @@ class ShortTexts(Reader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         for number, at, text in super().read(partition):
             yield number, at, text[:10]
-
-
-@breaks("values")
-class NaiveTimes(Reader):
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        for number, at, text in super().read(partition):
-            yield number, at.replace(tzinfo=None), text
 
 
 @breaks("no_empty_batches")
@@ -359,28 +350,3 @@ class OnePageTable(Table):
 
 
 MUTANTS.append(source_of(Reader, table=OnePageTable, breaks="batch_read"))
-
-# ---- For tests of the report ---------------------------------------------------------------------
-
-
-class Hangs(Reader):
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        while partition.start < partition.end:
-            time.sleep(0.1)
-        return super().read(partition)
-
-
-class NullInNotNull(Reader):
-    """Arrow's batches reach the JVM as they are."""
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        for _, at, text in super().read(partition):
-            columns = [pa.array([None], pa.int64()), pa.array([at], pa.timestamp("us", "UTC"))]
-            yield pa.RecordBatch.from_arrays([*columns, pa.array([text])], ["value", "at", "text"])
-
-
-class MovesAndSorts(LargestNumber):
-    """Two mistakes: it starts at the end, and misses smaller numbers that arrive later."""
-
-    def initialOffset(self) -> Offset:
-        return {"next": self.count()}

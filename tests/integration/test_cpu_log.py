@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -79,15 +79,6 @@ def error_of(query: StreamingQuery) -> str:
     return str(failed.value)
 
 
-def test_batch_jobs_append_per_partition(spark: SparkSession, out: Path) -> None:
-    df = spark.range(1000).selectExpr("concat('item ', id)").repartition(2)
-    for _ in range(2):
-        df.write.format("cpu_log").mode("append").save(f"file:{out}")
-    assert sorted(file.name for file in out.glob("*.csv")) == ["data.0.csv", "data.1.csv"]
-    assert all(LINE.fullmatch(line) for line in lines(out))
-    assert items(out) == Counter({f"item {number}": 2 for number in range(1000)})
-
-
 def test_awkward_items_are_read_back(spark: SparkSession, out: Path) -> None:
     expected = Counter([*AWKWARD, "x" * (1 << 20), "\n" * (1 << 20)])
     df = spark.createDataFrame([(item,) for item in expected], "item STRING").repartition(2)
@@ -156,35 +147,6 @@ def test_plan_is_read_from_session_checkpoints(spark: SparkSession, feed: Feed, 
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
     record = read_record(out / "_cpu_log" / "record.json")
     assert list(record.plans) == [query.id]
-
-
-def test_second_running_query_is_refused(feed: Feed, out: Path) -> None:
-    feed.add(50)
-    first = start(feed.stream(), out)
-    first.processAllAvailable()
-    second = start(feed.stream(), out, "second")
-    second.processAllAvailable()
-    feed.add(1)
-    first.processAllAvailable()
-    while second.isActive:  # whichever commits a batch first, the older query continues
-        feed.add(1)
-        first.processAllAvailable()
-    assert f"query {first.id} writes to {out}" in error_of(second)
-    first.stop()
-    assert not Counter(feed.items) - items(out)
-
-
-def test_only_append_is_accepted(spark: SparkSession, feed: Feed, out: Path) -> None:
-    text = "format `cpu_log` only appends"
-    with pytest.raises(PySparkException, match=text):
-        spark.range(1).write.format("cpu_log").mode("overwrite").save(str(out))
-    with pytest.raises(AnalysisException, match='cannot be written in the "ErrorIfExists" mode'):
-        spark.range(1).write.format("cpu_log").save(str(out))
-    feed.add(1)
-    counts = feed.stream().groupBy("value").count().writeStream.outputMode("complete")
-    counts = counts.format("cpu_log").option("checkpointLocation", str(out.parent / "checkpoint"))
-    assert text in error_of(counts.start(str(out)))
-    assert not out.exists()
 
 
 def test_async_progress_tracking_is_refused(feed: Feed, out: Path) -> None:

@@ -27,11 +27,6 @@ def run_until(spark: SparkSession, rows_wanted: int, checkpoint: Path, collected
     query.stop()
 
 
-def test_schema_is_one_string_column(spark):
-    assert item_stream(spark).schema.simpleString() == "struct<item:string>"
-    assert item_stream(spark).isStreaming
-
-
 def test_items_resume_with_times_in_utc(spark, tmp_path):
     collected: list[Row] = []
     session_zone = spark.conf.get("spark.sql.session.timeZone")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -72,12 +71,6 @@ def test_command_runs_in_a_plain_session(tmp_path: Path) -> None:
     done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().startswith("  ✓ every_row_once")
-
-
-def test_error_of_read_is_in_the_report(spark: SparkSession, capsys) -> None:
-    sink = StreamSink("noop", lambda: json.loads('"half'))
-    assert report_on(lambda folder: sink, spark, only=["every_row_once"]) == 1
-    assert "`read` raised JSONDecodeError" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from spark_connector_tests import (
     Server,
     StreamSink,
     StreamSource,
-    examination,
     examine_sink,
     examine_source,
 )
@@ -168,31 +167,6 @@ def test_only_one_promise_is_broken(spark: SparkSession, examine, describe, muta
     consequences = CONSEQUENCES.get(own, set()) & {promise.name for promise in promises}
     report = examine(describe(mutant), spark, without=consequences | ({"killed"} - {own}))
     assert report.broken == [own], report
-
-
-def test_causes_of_missing_rows_come_first(spark: SparkSession) -> None:
-    source = fed_by_files(source_of(kit_source_mutants.MovesAndSorts))
-    only = ["every_row_once", "from_the_first_row", "late_rows", "available_now"]
-    report = examine_source(source, spark, only=only)
-    lines = [line.split(":")[0] for line in str(report).splitlines() if line.startswith("  ✗")]
-    assert lines[:2] == ["  ✗ late_rows", "  ✗ from_the_first_row"], report
-    assert report.first() == "late_rows"
-
-
-def test_hanging_source_is_tried_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "SECONDS", 8)
-    report = examine_source(fed_by_files(source_of(kit_source_mutants.Hangs)), spark)
-    assert report.broken == ["every_row_once"]
-    assert {verdict.mark for verdict in report.verdicts[1:]} == {"–"}
-
-
-def test_promises_with_one_cause_are_folded(spark: SparkSession) -> None:
-    changes = {"types": "value LONG NOT NULL, at TIMESTAMP, text STRING"}
-    source = fed_by_files(source_of(kit_source_mutants.NullInNotNull, **changes))
-    report = examine_source(source, spark, only=["restart", "repeated_batch"])
-    assert report.broken == ["restart"]
-    assert "null" in report.verdicts[0].seen.lower()
-    assert "with it: repeated_batch" in str(report)
 
 
 @pytest.mark.soak

@@ -97,18 +97,6 @@ def test_metrics_follow_a_query_to_its_end(
     assert query.last.rows_out is None, "the parquet sink does not count"
 
 
-def test_metrics_have_late_rows(spark: SparkSession, tmp_path: Path, metrics: QueryMetrics) -> None:
-    df = lines(spark, tmp_path / "in", 100, 60, 60)  # late is what is behind two batches
-    time = F.timestamp_seconds(F.when(F.col("value").startswith("0"), 10_000).otherwise(1))
-    timed = df.select(time.alias("time")).withWatermark("time", "1 second")
-    run(timed.groupBy(F.window("time", "1 second")).count(), tmp_path, "late", format="noop")
-    wait_until(lambda: metrics.query("late").state == "stopped", 60, "the end")
-    late = metrics.query("late")
-    assert late.late_rows_total > 0
-    assert late.last is not None and late.last.watermark is not None
-    assert late.last.watermark.timestamp() == 9_999
-
-
 def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(LogRowsSink)
     df = lines(spark, tmp_path / "in", 100)

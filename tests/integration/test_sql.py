@@ -23,9 +23,3 @@ def test_view_has_the_lines(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW seen USING file_lines OPTIONS (path '{tmp_path}')")
     assert [row.value for row in spark.sql("SELECT * FROM seen").collect()] == ["one", "two"]
     spark.catalog.dropTempView("seen")
-
-
-def test_remote_and_several_paths_are_refused(spark: SparkSession) -> None:
-    for path in ("s3a://bucket/log", ["/a", "/b"]):
-        with pytest.raises(AnalysisException, match=r"must be a local|unknown option"):
-            spark.read.format("file_lines").load(path)

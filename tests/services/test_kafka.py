@@ -207,12 +207,6 @@ def test_recreated_topic_is_reported(topics: Topics, topic: str) -> None:
 # ---- Brokers that are absent, or refuse ----------------------------------------------------------
 
 
-def test_missing_broker_is_a_timeout() -> None:
-    stream = reader(Topics(UNUSED), subscribe="x", **{"kafkaConsumer.pollTimeoutMs": 500})
-    with pytest.raises(Exception, match=r"does not respond.*option `kafkaConsumer.pollTimeoutMs`"):
-        stream.initialOffset()
-
-
 def test_suspended_broker_is_awaited(server: ServerProcess, topics: Topics, topic: str) -> None:
     """Stopped, not killed: its topics are in its memory."""
     topics.send(topic, range(10))
@@ -341,13 +335,6 @@ def test_records_round_trip(topics: Topics, examples: int) -> None:
 
     holds(check, examples, RECORDS)
     stream.stop()
-
-
-def test_refusing_topic_is_named(
-    topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    error = write(spark, "value; 7 AS partition", tmp_path, **topics.options, topic=topic)
-    assert f"3 of 3 records were not written; topic `{topic}`: " in str(error)
 
 
 def test_writing_to_missing_broker_times_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import sys
 import uuid
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -41,13 +40,6 @@ def same(one: DataFrame, other: DataFrame) -> bool:
     names = sorted(one.columns)
     left, right = one.select(names), other.select(names)
     return left.count() == right.count() and left.exceptAll(right).isEmpty()
-
-
-def once(rows: DataFrame, name: str, folder: Path, **options: object) -> None:
-    """Run a stream over all rows that exist now."""
-    given = {key: str(value) for key, value in options.items()}
-    writer = rows.writeStream.format(name).options(**given).trigger(availableNow=True)
-    writer.option("checkpointLocation", str(folder)).start().awaitTermination()
 
 
 @pytest.mark.parametrize(
@@ -113,40 +105,6 @@ def test_two_queries_and_a_tool_share_a_table(
     table.optimize.compact()
     read = spark.read.format("delta_py").options(**place).load()
     assert same(read, written.union(written))
-
-
-def test_changes_of_a_table_with_a_new_column(
-    spark: SparkSession, place: dict[str, str], tmp_path: Path
-) -> None:
-    settings = {"endpoint": place["endpoint"], "allow_http": "true"}
-    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
-    feed = {"delta.enableChangeDataFeed": "true"}
-    path = place["path"]
-    DeltaTable.create(
-        path, schema, partition_by=["day"], configuration=feed, storage_options=settings
-    )
-    copies = {**place, "path": f"{path}-changes"}
-
-    def write_and_copy_changes(name: str, *columns: str) -> None:
-        spark.range(7).selectExpr(*columns).write.parquet(str(tmp_path / name))
-        rows = spark.read.parquet(str(tmp_path / name))
-        stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / name))
-        once(stream, "delta_py", tmp_path / f"{name}-checkpoint", **place, evolve="true")
-        changes = spark.readStream.format("delta_py").options(**place, changes="true").load()
-        once(changes, "objects", tmp_path / "changes", **copies)
-
-    write_and_copy_changes("first", "id", "concat('day-', id % 2) AS day")
-    DeltaTable(path, storage_options=settings).delete("id = 3")
-    write_and_copy_changes("second", "id + 10 AS id", "'day-1' AS day", "id * 2 AS price")
-    reader = spark.read.format("objects").options(**copies, format="parquet")
-    seen = reader.schema("_change_type STRING, id LONG, day STRING, price LONG").load()
-    expected = [("insert", n, f"day-{n % 2}", None) for n in range(7)]
-    expected += [("delete", 3, "day-1", None)]
-    expected += [("insert", n + 10, "day-1", n * 2) for n in range(7)]
-    assert sorted(map(tuple, seen.collect()), key=repr) == sorted(expected, key=repr)
-    table = DeltaTable(path, storage_options=settings)
-    assert table.metadata().partition_columns == ["day"]
-    assert table.to_pyarrow_table().num_rows == 13
 
 
 @pytest.mark.parametrize("name", ["objects", "delta_py"])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -230,16 +228,6 @@ def test_deleted_messages_are_reported(streams: Streams, name: str, caplog: Any)
     assert f"`{name}`" in caplog.text
 
 
-def test_messages_deleted_after_planning(streams: Streams, name: str) -> None:
-    streams.send(f"{name}.a", range(10))
-    part = planned(streams, name)
-    streams.forget(name, below=5)
-    with pytest.raises(Exception, match=f"LookupError: stream `{name}`: it starts at 5"):
-        list(reader(streams, name).read(part))
-    batches = list(reader(streams, name, failOnDataLoss="false").read(part))
-    assert column(batches, "data") == texts(range(4, 10))
-
-
 def test_messages_deleted_while_reading(streams: Streams, name: str) -> None:
     """The task has its consumer already, and some of the messages."""
     streams.send(f"{name}.a", range(300))
@@ -427,24 +415,6 @@ def test_missing_server_is_a_timeout(tmp_path: Path) -> None:
         reader(missing, "S", timeoutSeconds=1).initialOffset()
     with working(missing, "S", tmp_path / "log", timeoutSeconds=1) as run:
         assert text in run.failure()
-
-
-@pytest.mark.parametrize("greeting", [b"", b'INFO {"server_id'])
-def test_interrupted_greeting_is_a_timeout(greeting: bytes) -> None:
-    """For example from a load balancer without a server."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def close_each() -> None:
-            with suppress(OSError):
-                while True:
-                    with listener.accept()[0] as client:
-                        client.sendall(greeting)
-
-        threading.Thread(target=close_each, daemon=True).start()
-        closed = Streams(f"nats://127.0.0.1:{listener.getsockname()[1]}")
-        with pytest.raises(Exception, match=r"TimeoutError: NATS at .* does not respond"):
-            reader(closed, "S", timeoutSeconds=1).initialOffset()
-        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_refused_login_ends_at_once(tmp_path: Path) -> None:

@@ -13,11 +13,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.services.databases import UNUSUAL
 from tests.since import since_4_2
-from tutorial_pkg.builder import FunctionError, Options
-from tutorial_pkg.connectors.postgres import PostgresDataSource, connection
-from tutorial_pkg.connectors.postgres.options import FORMAT, READ
+from tutorial_pkg.builder import FunctionError
+from tutorial_pkg.connectors.postgres import PostgresDataSource
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.core.waiting import wait_until
 from workbook.services import Postgres
@@ -416,25 +414,6 @@ def test_open_transaction_delays_a_slot_in_time(
             Stream(url, slot=name, snapshot=snapshot, waitSeconds=1)
 
 
-def test_task_waits_for_a_slot_in_use(url: str, database: Database, name: str) -> None:
-    """The server notices a killed driver only after a moment."""
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    stream = Stream(url, slot=name)
-    database.execute("INSERT INTO t VALUES (1)")
-    start = stream.offset
-    end = stream.reader.latestOffset(start, ALL)
-    other = psycopg.connect(url, autocommit=True, replication="database")
-    options = f"(proto_version '1', publication_names '{name}')"
-    text = f"START_REPLICATION SLOT {name} LOGICAL 0/0 {options}"
-    assert other.pgconn.exec_(text.encode()).status == psycopg.pq.ExecStatus.COPY_BOTH
-    closing = threading.Timer(1, other.close)
-    closing.start()
-    try:
-        assert [row["operation"] for row in stream.read(start, end)] == ["insert"]
-    finally:
-        closing.join()
-
-
 def test_lost_slot_is_an_error(url: str, database: Database, name: str) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     stream = Stream(url, slot=name)
@@ -626,16 +605,6 @@ def test_publication_never_blocks_updates(
     database.execute("UPDATE t SET id = 2")
 
 
-def test_own_publication_of_generated_columns(url: str, database: Database, name: str) -> None:
-    """As the docs say for tables with REPLICA IDENTITY FULL."""
-    database.execute(f"{GENERATED.format('STORED')}; {FULL}".encode())
-    options = "publish_via_partition_root, publish_generated_columns = stored"
-    database.execute(f"CREATE PUBLICATION {name} FOR TABLE t WITH ({options})".encode())
-    stream = Stream(url, slot=name)
-    database.execute("INSERT INTO t VALUES (1, 1); UPDATE t SET a = 2")
-    assert [row["after"] for row in stream.rows()] == [{"id": 1, "a": 1}, {"id": 1, "a": 2}]
-
-
 CONFIRMED = """SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots
     WHERE slot_name = %s"""
 
@@ -660,20 +629,6 @@ def test_earlier_checkpoint_of_changes_continues(
 
 
 # ---- What others have set, and a server that is away ---------------------------------------------
-
-
-def test_every_connection_has_our_settings(unusual_url: str) -> None:
-    expected = {**UNUSUAL, **connection.SETTINGS, "client_encoding": "UTF8", "lock_timeout": "5s"}
-    names = ", ".join(f"current_setting('{name}') AS \"{name}\"" for name in expected)
-    values = Options(FORMAT, READ).parse({"url": unusual_url, "waitSeconds": "5"})
-    for parameters in ({}, {"replication": "database"}):
-        with connection.connect(values, **parameters) as database:
-            settings = next(iter(database.execute(f"SELECT {names}".encode())))
-            assert dict(zip(expected, settings, strict=True)) == expected
-    data_source = PostgresDataSource({"url": unusual_url, "query": f"SELECT {names}"})
-    reader = data_source.reader(data_source.schema())
-    [row] = [row for part in reader.partitions() for row in rows_of(reader.read(part))]
-    assert row | {"lock_timeout": "5s"} == expected
 
 
 def test_unavailable_database_is_awaited(postgres: Postgres, url: str) -> None:

@@ -8,10 +8,8 @@ import random
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
 
-from tutorial_pkg.connectors.cpu_log.line_format import LINE_SCHEMA, format_lines, parse_lines
+from tutorial_pkg.connectors.cpu_log.line_format import format_lines, parse_lines
 
 MILLIS, USAGE = 1583309377078, 0.502024
 AWKWARD = [
@@ -102,10 +100,3 @@ def test_line_of_another_format_is_kept_whole(line: str) -> None:
     assert first["timestamp"] == dt.datetime(9999, 12, 31, 23, 59, 59, 999000, dt.UTC)
     assert first["item"] == "a\n"
     assert second == {"timestamp": None, "cpu_usage": None, "item": line}
-
-
-def test_schema_is_what_spark_expects() -> None:
-    schema = StructType().add("timestamp", TimestampType()).add("cpu_usage", DoubleType())
-    expected = to_arrow_schema(schema.add("item", StringType()), timezone="UTC")
-    assert LINE_SCHEMA.equals(expected)
-    assert parse_lines(pa.array([], pa.string())).schema.equals(expected)

@@ -71,10 +71,6 @@ def test_new_query_starts_where_the_option_says() -> None:
     assert look_at(A0, A1, startingOffsets=JSON) == {"a-0": (23, 9), "a-1": (0, 3)}
 
 
-def test_new_partition_is_read_from_its_start() -> None:
-    assert look_at(A0, A1, offset={"a-0": 7})["a-1"] == (0, 3)
-
-
 def test_pattern_excludes_kafkas_own_topics() -> None:
     existing = {"__consumer_offsets": [0], "__transaction_state": [0], "_a": [0], "b": [0, 1]}
     assert Topics(values_of(subscribePattern=".*"))._chosen(existing) == {"_a": [0], "b": [0, 1]}
@@ -157,17 +153,6 @@ def read(monkeypatch: pytest.MonkeyPatch, played: Played, fails: str = "true") -
 def test_transaction_markers_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [Event(3), Event(5)], [], [Event(8), Event(10, "_PARTITION_EOF")]
     assert read(monkeypatch, Played(*events)) == [3, 5, 8]
-
-
-def test_missing_timestamp_is_sparks() -> None:
-    """A millisecond before 1970. The client says 0 for a record of Kafka before 0.10."""
-    records = object.__new__(Records)
-    records._context = SplitContext(values())
-    records._topic, records._number, records._name = "a", 0, "a-0"
-    event = Event(3)
-    event.stamp = (0, 0)
-    [row] = records._to_batch([event]).to_pylist()
-    assert (row["timestamp"].timestamp(), row["timestampType"]) == (-0.001, -1)
 
 
 GONE = [Event(3, "_AUTO_OFFSET_RESET")]

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,16 +33,14 @@ from spark_connector_tests import (
     queries,
 )
 from spark_connector_tests.examination import IMPATIENT, Examination, choose
-from spark_connector_tests.promise import HANG, MachineTooSlow, NotTried, check_names, failure
+from spark_connector_tests.promise import HANG, MachineTooSlow, check_names, failure
 from spark_connector_tests.queries import (
     Ledger,
     SourceQuery,
     collected_elsewhere,
-    forget_last_commit,
 )
 from spark_connector_tests.report import ranked
 from spark_connector_tests.rows import check_once, comparable
-from spark_connector_tests.sink_trial import spread
 from spark_connector_tests.trial import SECONDS
 from tutorial_pkg import SourceBuilder
 from tutorial_pkg.builder import Format
@@ -85,14 +82,6 @@ def test_values_differ_by_type_and_content(one: object, other: object, same: boo
     assert (comparable(one) == comparable(other)) is same
 
 
-@pytest.mark.parametrize("batch", range(4))
-def test_one_task_gets_no_rows(batch: int) -> None:
-    sizes = Counter(spread(1_013, [7, 8, 9], batch))
-    assert len(sizes) == 2 and sizes[[7, 8, 9][batch % 3]] == 0
-    assert sorted(sizes.values()) == [145, 868]
-    assert set(spread(37, [5], batch)) == {5}
-
-
 # ---- Queries -------------------------------------------------------------------------------------
 
 
@@ -104,14 +93,6 @@ def test_ledger_counts_the_last_attempt(tmp_path: Path) -> None:
     ledger.add(1, [three, four])
     assert ledger.attempts() == {0: [[one, two]], 1: [[three], [three, four]]}
     assert ledger.rows() == [1, 2, 3, 4]
-
-
-def test_last_commit_is_forgotten(tmp_path: Path) -> None:
-    (tmp_path / "commits").mkdir()
-    for name in ("9", ".9.crc", "10", ".10.crc"):
-        (tmp_path / "commits" / name).touch()
-    forget_last_commit(tmp_path)
-    assert {file.name for file in (tmp_path / "commits").iterdir()} == {"9", ".9.crc"}
 
 
 class Batch:
@@ -177,19 +158,6 @@ def test_available_now_needs_waiting_rows() -> None:
     assert reasons(replace(port, restarts=False))["available_now"]
     assert reasons(replace(port, restarts=False, feed=None))["available_now"]
     assert reasons(replace(port, restarts=False, feed_when_stopped=True))["available_now"] is None
-
-
-def test_at_least_once_needs_no_whole_batches() -> None:
-    found = reasons(StreamSink("any", list, at_least_once=True))
-    assert found["whole_batches"] and found["failed_batch"]
-    assert not found["every_row_once"]
-
-
-def test_from_now_claims_no_earlier_rows() -> None:
-    claimed = reasons(StreamSource("rate", feed=print))
-    from_now = reasons(StreamSource("rate", feed=print, from_now=True))
-    differing = [name for name in claimed if claimed[name] != from_now[name]]
-    assert differing == ["from_the_first_row"]
 
 
 def test_unknown_names_are_refused() -> None:
@@ -312,11 +280,6 @@ def test_later_waits_are_shorter_after_a_hang(hang: Exception) -> None:
     verdicts = verdicts_of(hangs, hangs)
     assert waited == [SECONDS, IMPATIENT]
     assert [verdict.because for verdict in verdicts] == ["", "p0"]
-
-
-def test_impossible_trial_is_not_tried() -> None:
-    [verdict] = verdicts_of(NotTried("it opens no file"))
-    assert (verdict.mark, verdict.seen) == ("–", "it opens no file")
 
 
 @pytest.mark.parametrize(

@@ -160,12 +160,6 @@ def test_running_queries_stay_in_the_bound() -> None:
     assert runs[0].run == str(uuid.UUID(int=0))
 
 
-@pytest.mark.parametrize("keep", [0, True, "3"])
-def test_wrong_keep_is_an_error(keep: Any) -> None:
-    with pytest.raises(ValueError, match="`keep`"):
-        QueryMetrics(keep)
-
-
 def test_prometheus_gets_running_queries() -> None:
     metrics = QueryMetrics()
     assert metrics.prometheus() == ""
@@ -187,30 +181,6 @@ def test_prometheus_gets_running_queries() -> None:
         f"spark_query_late_rows_total{{{name}}} 5.0",
     ):
         assert line in text.splitlines(), line
-
-
-def test_prometheus_gets_no_uncounted_rows() -> None:
-    metrics = QueryMetrics()
-    uncounted = {"description": "a sink", "numOutputRows": -1, "metrics": {}}
-    for batch in range(2):
-        metrics.onQueryProgress(SimpleNamespace(progress=progress(batch, sink=uncounted)))
-    assert metrics.query("lines").rows_out_total is None
-    assert "rows_out" not in metrics.prometheus()
-    metrics.onQueryProgress(SimpleNamespace(progress=progress(2)))
-    assert 'spark_query_rows_out_total{query="lines"} 3.0' in metrics.prometheus().splitlines()
-
-
-def test_prometheus_gets_the_later_run() -> None:
-    metrics = QueryMetrics()
-    for run in (2, 3):
-        metrics.onQueryStarted(event(run))
-        report = progress(run, runId=str(uuid.UUID(int=run)), numInputRows=100 * run)
-        metrics.onQueryProgress(SimpleNamespace(progress=report))
-    assert [query.state for query in metrics.queries()] == ["running", "running"]
-    samples = [line.rsplit(" ", 1) for line in metrics.prometheus().splitlines() if line[0] != "#"]
-    names = [name for name, _ in samples]
-    assert len(set(names)) == len(names)
-    assert ['spark_query_rows_in_total{query="lines"}', "300.0"] in samples
 
 
 def test_server_serves_until_closed() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,11 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from hypothesis import strategies as st
 
-from tests.properties import EXAMPLES, holds
 from tutorial_pkg.connectors.postgres.csv_copy import csv_of
-from tutorial_pkg.connectors.postgres.pgoutput import Changes, Decoder
 
 
 def texts_of(text: memoryview) -> list[bytes | None]:
@@ -82,43 +78,3 @@ def test_values_as_json(outer: Callable[[pa.DataType], pa.DataType]) -> None:
 def test_json_has_no_nan(value: float) -> None:
     with pytest.raises(ValueError, match="column `it`"):
         csv_of(pa.RecordBatch.from_pydict({"it": [[value]]}), {"it"})
-
-
-VALUES = st.lists(st.none() | st.binary(max_size=9), min_size=1, max_size=4)
-CHANGES = st.lists(st.tuples(st.integers(0, 2**63 - 1), st.lists(VALUES, max_size=3)), max_size=3)
-
-
-@EXAMPLES
-def test_decoder_returns_encoded_values(examples: int) -> None:
-    def check(transactions: list[tuple[int, list[list[bytes | None]]]]) -> None:
-        messages: list[bytes] = []
-        for position, rows in transactions:
-            messages.append(b"B" + struct.pack(">QqI", position, 5, 7))
-            for row in rows:
-                messages += [relation(len(row)), inserted(row)]
-            messages.append(b"C" + bytes(25))
-        decoded = [
-            (int(position), list(row))
-            for changes in (Decoder(42).changes(messages) if messages else ())
-            for position, row in zip(changes.positions, after(changes), strict=True)
-        ]
-        assert decoded == [(at, row) for at, rows in transactions for row in rows]
-
-    holds(check, examples, CHANGES)
-
-
-def after(changes: Changes) -> Iterator[tuple[bytes | None, ...]]:
-    return zip(*map(changes.texts, changes.tuples()[1]), strict=True)
-
-
-def relation(columns: int) -> bytes:
-    names = (f"ä{number}\0".encode() for number in range(columns))
-    item = b"".join(b"\0" + name + struct.pack(">Ii", 25, -1) for name in names)
-    return b"R" + struct.pack(">I", 42) + b"public\0t\0d" + struct.pack(">H", columns) + item
-
-
-def inserted(row: list[bytes | None]) -> bytes:
-    values = b"".join(
-        b"n" if value is None else b"t" + struct.pack(">I", len(value)) + value for value in row
-    )
-    return b"I" + struct.pack(">I", 42) + b"N" + struct.pack(">H", len(row)) + values
