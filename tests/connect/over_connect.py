@@ -19,7 +19,6 @@ from tests.integration import kit_subjects
 from tutorial_pkg import (
     Peeked,
     QueryMetrics,
-    SinkBuilder,
     SourceBuilder,
     last_error,
     network_status,
@@ -125,12 +124,6 @@ COUNTER = (
     .restore(Counter.go_to)
     .build()
 )
-TABLE = SourceBuilder.replayable(
-    "numbers",
-    "number LONG",
-    look=lambda _: {"all": (0, len(LINES))},
-    read=lambda context, split, start, end: range(start, end),
-).build()
 
 
 def test_built_source_resumes_after_restart(spark: SparkSession, tmp_path: Path) -> None:
@@ -152,32 +145,6 @@ def test_built_source_resumes_after_restart(spark: SparkSession, tmp_path: Path)
         query.stop()
     counted = [row.number for row in spark.read.schema("number LONG").parquet(out).collect()]
     assert sorted(counted) == list(range(len(counted)))
-
-
-def test_built_table_and_sink(spark: SparkSession, tmp_path: Path) -> None:
-    class Lines:
-        def __init__(self, context: Any) -> None:
-            name = f"{context.batch}.{context.index}"
-            self.file = (Path(context.options.folder) / name).open("w")
-
-    sink = (
-        SinkBuilder.stream("numbers_out", create=Lines)
-        .receive(lambda lines, row: print(row.number, file=lines.file))
-        .flush(lambda lines: lines.file.close())
-        .option("folder", str, "", "where to write")
-        .build()
-    )
-    for each in (TABLE, sink):
-        spark.dataSource.register(each)
-    (tmp_path / "numbers").mkdir()
-    stream = spark.readStream.format("numbers").option("maxRowsPerTrigger", 500).load()
-    writer = stream.writeStream.format("numbers_out").option("folder", str(tmp_path / "numbers"))
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(SECONDS)
-    found = [file.read_text().split() for file in (tmp_path / "numbers").iterdir()]
-    assert sorted(int(number) for numbers in found for number in numbers) == list(range(1_013))
-    assert spark.read.format("numbers").load().count() == len(LINES)
 
 
 # ---- Errors and metrics ----------------------------------------------------------------------

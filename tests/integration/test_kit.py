@@ -59,6 +59,7 @@ def test_command_fails_for_broken_promises(spark: SparkSession, capsys) -> None:
     assert report_on(lambda folder: None, spark) == 2
 
 
+@pytest.mark.soak
 def test_command_runs_in_a_plain_session(tmp_path: Path) -> None:
     """With neither `PYSPARK_PYTHON` nor a session of ours."""
     (tmp_path / "mine.py").write_text(

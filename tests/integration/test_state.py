@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg.core.places import work_dir
@@ -16,7 +16,7 @@ from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from workbook.batches import post, stream_of
 from workbook.trade_totals import Totals
-from workbook.trading import SCHEMA, TICKERS, Trade, first_trades
+from workbook.trading import SCHEMA, Trade, first_trades
 
 SECOND = timedelta(seconds=1)
 
@@ -32,30 +32,6 @@ def rocksdb(spark: SparkSession) -> None:
 def post_in(folder: Path, batches: int, rows: list[Trade]) -> None:
     size = len(rows) // batches
     post(folder, [rows[n : n + size] for n in range(0, len(rows), size)])
-
-
-@pytest.mark.soak
-@pytest.mark.usefixtures("rocksdb")
-def test_rolling_totals_resume_after_restart(spark: SparkSession, tmp_path: Path) -> None:
-    rows = first_trades(4000)
-    sizes, results = [], {}
-
-    def collect(batch: DataFrame, number: int) -> None:
-        results.update({row.ticker: (row.trades, row.shares) for row in batch.collect()})
-
-    for part in (rows[:400], rows[400:]):
-        post_in(tmp_path / "in", 2, part)
-        result = rolling(stream_of(spark, tmp_path / "in", SCHEMA), "ticker", Totals())
-        writer = result.writeStream.outputMode("update").foreachBatch(collect)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
-        sizes.append(query.lastProgress.stateOperators[0].numRowsTotal)
-    of_ticker = {ticker: [row for row in rows if row.ticker == ticker] for ticker in TICKERS}
-    assert results == {
-        ticker: (len(own), sum(row.quantity for row in own)) for ticker, own in of_ticker.items()
-    }
-    assert sizes == [len(TICKERS)] * 2  # the state grows with the keys, not with the rows
 
 
 def window_ends(time: datetime) -> list[datetime]:

@@ -58,11 +58,6 @@ class Rsyslog:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def restart(self) -> None:
-        """It saves what it has not been told is on disk, and sends it after its start."""
-        self.__exit__()
-        self.__enter__()
-
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()

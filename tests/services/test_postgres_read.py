@@ -13,9 +13,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.services.databases import UNUSUAL
 from tests.since import since_4_2
-from tutorial_pkg.builder import FunctionError
-from tutorial_pkg.connectors.postgres import PostgresDataSource
+from tutorial_pkg.builder import FunctionError, Options
+from tutorial_pkg.connectors.postgres import PostgresDataSource, connection
+from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.core.waiting import wait_until
 from workbook.services import Postgres
@@ -623,12 +625,23 @@ def test_earlier_checkpoint_of_changes_continues(
     assert [row["after"]["id"] for row in rows] == [1]
     stream.reader.commit(stream.offset)
     assert database.execute(CONFIRMED, [name]).fetchall() > [(position,)]
-    later = {split: position + 10**15 for split, position in stream.offset.items() if "@" in split}
-    with fails(LookupError, "may be lost"):  # an older server, restored from a backup
-        Stream(url, later, slot=name).rows()
 
 
 # ---- What others have set, and a server that is away ---------------------------------------------
+
+
+def test_every_connection_has_our_settings(unusual_url: str) -> None:
+    expected = {**UNUSUAL, **connection.SETTINGS, "client_encoding": "UTF8", "lock_timeout": "5s"}
+    names = ", ".join(f"current_setting('{name}') AS \"{name}\"" for name in expected)
+    values = Options(FORMAT, READ).parse({"url": unusual_url, "waitSeconds": "5"})
+    for parameters in ({}, {"replication": "database"}):
+        with connection.connect(values, **parameters) as database:
+            settings = next(iter(database.execute(f"SELECT {names}".encode())))
+            assert dict(zip(expected, settings, strict=True)) == expected
+    data_source = PostgresDataSource({"url": unusual_url, "query": f"SELECT {names}"})
+    reader = data_source.reader(data_source.schema())
+    [row] = [row for part in reader.partitions() for row in rows_of(reader.read(part))]
+    assert row | {"lock_timeout": "5s"} == expected
 
 
 def test_unavailable_database_is_awaited(postgres: Postgres, url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -238,7 +237,6 @@ def test_job_with_broken_commit_is_not_repeated(url: str, database: Database) ->
 
 # ---- Types ---------------------------------------------------------------------------------------
 
-NOW = datetime(2026, 11, 22, 1, 2, 3, 456789)
 LONG_AGO = datetime(1874, 12, 7, 18, 40, tzinfo=UTC)  # when New York was 4:56:02 behind
 SPAN, SPAN_TEXT = timedelta(days=-1, seconds=5), "-1 days 5.000000 seconds"
 NESTED = pa.struct(
@@ -270,26 +268,6 @@ def test_values_arrive_unchanged(
     database.execute("SET TimeZone = 'UTC'")
     values = [value for _, value in rows(database, "SELECT * FROM t ORDER BY place")]
     assert values == (array.to_pylist() if expected is None else expected)
-
-
-@pytest.fixture
-def unusual(unusual_url: str) -> Iterator[Database]:
-    with psycopg.connect(unusual_url, autocommit=True, client_encoding="UTF8") as connection:
-        yield connection
-
-
-def test_values_do_not_depend_on_settings(unusual_url: str, unusual: Database) -> None:
-    """IST is India's time there, and Israel's by our settings."""
-    unusual.execute("CREATE TABLE t (x text, y bytea, f float8, a text[], d date, at timestamptz)")
-    row = {"x": "Zürich\\", "y": b"\0\xff\\", "f": 0.1 + 0.2, "a": ["NULL", None]}
-    columns = {name: [value] for name, value in row.items()}
-    write(options(unusual_url), 0, {**columns, "d": [NOW.date()], "at": ["2025-07-01 10:00 IST"]})
-    unusual.execute("SET DateStyle = ISO; SET extra_float_digits = 3")
-    text = "SELECT x, y, f, a, d, extract(epoch FROM at)::int FROM t"
-    israel = int(datetime(2025, 7, 1, 8, tzinfo=UTC).timestamp())
-    assert rows(unusual, text) == [(*row.values(), NOW.date(), israel)]
-    with pytest.raises(ValueError, match="column `d`"):
-        write(options(unusual_url), 1, {"d": ["03/04/2025"]})
 
 
 @pytest.mark.parametrize(
