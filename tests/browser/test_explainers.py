@@ -85,7 +85,7 @@ def test_dragging_an_event_moves_the_watermark(page: Any) -> None:
 def test_choices_are_drawn_as_recorded(page: Any) -> None:
     explainer = watermark_explainer()
     show(page, explainer, "watermark")
-    for run in explainer.data["runs"]:
+    for run in explainer.data["runs"][::5]:
         for name in ("delay", "second"):
             place = sorted({each[name] for each in explainer.data["runs"]}).index(run[name])
             page.locator(f"input[name={name}]").fill(str(place))

@@ -21,7 +21,7 @@ from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.properties import TEXTS, holds
-from tests.services.batches import column
+from tests.services.batches import column, read_all, write
 from tests.services.kafka_topics import SCHEMA, SCHEMA_WITH_HEADERS, Topics
 from tests.services.secrets import SECRET, sightings
 from tests.soak import few_or_many
@@ -120,12 +120,6 @@ def reader(topics: Topics, **options: object) -> Any:
     texts = {name: str(value) for name, value in options.items()}
     source = KafkaDataSource({**topics.options, **EARLIEST, **texts})
     return source.streamReader(SCHEMA_WITH_HEADERS if "includeHeaders" in options else SCHEMA)
-
-
-def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
-    end = stream.latestOffset(start, ALL)
-    parts = stream.partitions(start, end)
-    return [batch for part in parts for batch in stream.read(part)], end
 
 
 def test_record_has_sparks_columns(topics: Topics, topic: str) -> None:
@@ -246,23 +240,6 @@ def test_option_refused_by_the_client_is_named(
 # ---- Writing -------------------------------------------------------------------------------------
 
 
-def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> str | None:
-    """Write one batch, made of `value` by SQL expressions. Return the error, if there is one."""
-    spark.dataSource.register(KafkaDataSource)
-    (folder / "in").mkdir(parents=True)
-    (folder / "in" / "lines").write_text("1\n2\n3\n")
-    lines = spark.readStream.text(str(folder / "in")).selectExpr(*rows.split("; "))
-    writer = lines.writeStream.format("kafka_py").trigger(availableNow=True)
-    options = {**options, "checkpointLocation": folder / "checkpoint"}
-    query = None
-    try:
-        query = writer.options(**{name: str(value) for name, value in options.items()}).start()
-        query.awaitTermination(60)
-    except (PySparkException, ValueError) as error:
-        return last_error(error)
-    return last_error(query)
-
-
 def test_all_columns_are_written(
     topics: Topics, topic: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -271,27 +248,11 @@ def test_all_columns_are_written(
         "IF(value = '2', NULL, 1) AS partition; "
         "ARRAY(NAMED_STRUCT('key', 'h', 'value', CAST('x' AS BINARY))) AS headers"
     )
-    assert write(spark, rows, tmp_path, **topics.options) is None
-    records = {record.value(): record for record in topics.records(topic)}
-    assert sorted(records) == [b"1", b"2", b"3"]
-    assert [records[value].key() for value in sorted(records)] == [b"k1", b"k2", b"k3"]
-    assert (records[b"1"].partition(), records[b"3"].partition()) == (1, 1)
-    assert records[b"1"].headers() == [("h", b"x")]
-
-
-@pytest.mark.parametrize(
-    ("rows", "column"),
-    [
-        ("value; 1L AS partition", "`partition`"),
-        ("value AS text", "`text`"),
-        ("value AS key", "`value`"),
-        ("value; CAST(NULL AS STRING) AS topic", "`topic`"),
-    ],
-)
-def test_unfit_column_is_named(
-    rows: str, column: str, topics: Topics, spark: SparkSession, tmp_path: Path
-) -> None:
-    assert column in str(write(spark, rows, tmp_path, **topics.options))
+    assert write(spark, KafkaDataSource, rows, tmp_path, **topics.options) is None
+    one, *twos = sorted(topics.records(topic), key=lambda record: record.value())
+    assert [record.value() for record in twos] == [b"2", b"2"]
+    assert (one.key(), one.value(), one.partition()) == (b"k1", b"1", 1)
+    assert one.headers() == [("h", b"x")]
 
 
 BYTES = st.none() | st.binary(max_size=9)
@@ -339,7 +300,7 @@ def test_records_round_trip(topics: Topics, examples: int) -> None:
 
 def test_writing_to_missing_broker_times_out(spark: SparkSession, tmp_path: Path) -> None:
     options = {"kafka.bootstrap.servers": UNUSED, "kafka.delivery.timeout.ms": 500}
-    error = write(spark, "value", tmp_path, **options, topic="x")
+    error = write(spark, KafkaDataSource, "value", tmp_path, **options, topic="x")
     assert "3 of 3 records were not written; topic `x`: " in str(error)
 
 

@@ -16,19 +16,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from spark_connector_tests.query_process import wait_until
 from tests.properties import TEXTS, holds
-from tests.services.batches import column
+from tests.services.batches import column, read_all, write
 from tests.services.nats_streams import SCHEMA, Streams
-from tests.services.secrets import SECRET, sightings
+from tests.services.secrets import SECRET
 from tests.soak import few_or_many
 from tests.stream_runs import Run, running
-from tutorial_pkg import NatsDataSource, last_error
+from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Options, SinkContext
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.sink import Publisher
@@ -148,12 +147,6 @@ class TestSink(OnServer, StreamSinkTests):
 def reader(streams: Streams, name: str, **options: object) -> Any:
     texts = {key: str(value) for key, value in options.items()}
     return NatsDataSource({**streams.options, "stream": name, **texts}).streamReader(SCHEMA)
-
-
-def read_all(stream: Any, start: Any) -> tuple[list[Any], Any]:
-    end = stream.latestOffset(start, ALL)
-    parts = stream.partitions(start, end)
-    return [batch for part in parts for batch in stream.read(part)], end
 
 
 def planned(streams: Streams, name: str) -> Any:
@@ -454,22 +447,6 @@ def test_missing_permission_is_named(tmp_path: Path) -> None:
 # ---- Writing -------------------------------------------------------------------------------------
 
 
-def write(spark: SparkSession, rows: str, folder: Path, **options: object) -> str | None:
-    """Write one batch, made of `value` by SQL expressions. Return the error, if there is one."""
-    spark.dataSource.register(NatsDataSource)
-    (folder / "in").mkdir(parents=True)
-    (folder / "in" / "lines").write_text("1\n2\n2\n")
-    lines = spark.readStream.text(str(folder / "in")).selectExpr(*rows.split("; "))
-    writer = lines.writeStream.format("nats").trigger(availableNow=True)
-    options = {**options, "checkpointLocation": folder / "checkpoint"}
-    try:
-        query = writer.options(**{key: str(value) for key, value in options.items()}).start()
-        query.awaitTermination(60)
-    except (PySparkException, ValueError) as error:
-        return last_error(error)
-    return last_error(query)
-
-
 def publish(streams: Streams, *subjects: str, **options: str) -> None:
     """Publish empty messages, as a task does."""
     values = Options(FORMAT, WRITE).parse({**streams.options, "timeoutSeconds": "20", **options})
@@ -482,26 +459,13 @@ def test_all_columns_and_equal_rows_are_written(
     streams: Streams, name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = f"value AS data; '{name}.a' AS subject; MAP('kind', 'x') AS headers"
-    assert write(spark, rows, tmp_path, **streams.options) is None
+    assert write(spark, NatsDataSource, rows, tmp_path, **streams.options) is None
     messages = streams.messages(name)
     assert Counter(message.data for message in messages) == Counter([b"1", b"2", b"2"])
     assert {(message.subject, message.headers["kind"]) for message in messages} == {
         (f"{name}.a", "x")
     }
     assert len({message.headers["Nats-Msg-Id"] for message in messages}) == 3
-
-
-@pytest.mark.parametrize(
-    ("rows", "column"),
-    [
-        ("1 AS data", "`data`"),
-        ("value AS data", "`subject`"),
-    ],
-)
-def test_unwritable_column_is_named(
-    rows: str, column: str, streams: Streams, spark: SparkSession, tmp_path: Path
-) -> None:
-    assert column in str(write(spark, rows, tmp_path, **streams.options))
 
 
 @pytest.mark.parametrize("reply", [b"thank you", b'{"stream": "", "seq": 1}', b"[1]"])
@@ -563,12 +527,3 @@ def test_messages_round_trip(streams: Streams, name: str, examples: int) -> None
 
     holds(check, examples, MESSAGES)
     stream.stop()
-
-
-def test_secret_is_nowhere_visible(
-    streams: Streams, name: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    streams.send(f"{name}.a", ["1"])
-    spark.dataSource.register(NatsDataSource)
-    options = {**streams.options, "stream": name, "user": "me", "password": SECRET}
-    assert sightings(spark, "nats", options, tmp_path) == []

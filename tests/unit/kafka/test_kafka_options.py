@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tutorial_pkg import KafkaDataSource
 from tutorial_pkg.builder import Options, OptionValues, SinkContext, SplitContext
@@ -113,9 +114,7 @@ class Event:
         return self._offset
 
     def timestamp(self) -> tuple[int, int]:
-        return self.stamp
-
-    stamp = (1, 0)
+        return 1, 0
 
     def key(self) -> None:
         return None
@@ -246,10 +245,33 @@ def test_full_buffer_is_sent_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert full.sent == [b"1", b"2", b"3"]
 
 
-def test_negative_partition_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("columns", "column"),
+    [
+        ({"partition": [None, -1], "topic": ["a"] * 2}, "partition"),
+        ({"topic": ["a", None]}, "topic"),
+    ],
+)
+def test_unfit_value_names_its_column(
+    columns: dict[str, Any], column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client takes -1 for any partition."""
     monkeypatch.setattr(Brokers, "client", lambda *_, **__: Full())
     sender = Sender(SinkContext("query", 0, 0, Options("kafka_py", WRITE).parse(SERVERS)))
-    rows = pa.table({"topic": ["a"] * 2, "value": ["1", "2"], "partition": [None, -1]})
-    with pytest.raises(ValueError, match="column `partition` cannot hold -1"):
-        sender.send(rows.to_batches()[0])
+    rows = pa.RecordBatch.from_pydict({"value": ["1", "2"], **columns})
+    with pytest.raises(ValueError, match=f"column `{column}`"):
+        sender.send(rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "column"),
+    [
+        ({"value": StringType(), "partition": LongType()}, "partition"),
+        ({"text": StringType()}, "text"),
+        ({"key": StringType()}, "value"),
+    ],
+)
+def test_unfit_column_is_named(columns: dict[str, Any], column: str) -> None:
+    schema = StructType([StructField(name, kind) for name, kind in columns.items()])
+    with pytest.raises(ValueError, match=f"`{column}`"):
+        KafkaDataSource({**SERVERS, "topic": "a"}).streamWriter(schema, False)
