@@ -44,7 +44,7 @@ TESTS = (
     f"--ignore={MUTANTS}",
 )
 # All subjects of the kit are a part of the soak; an empty `-m` takes them, as if they were not.
-KIT = ("tests/integration/test_kit.py", "-k", "of_ours", "-m", "")
+KIT = ("tests/integration/test_kit.py", "-k", "our_connectors", "-m", "")
 AT_ONCE = ("-n", "2", "--dist")
 ALONE = ("--last-failed",)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +42,3 @@ def to_parquet(lines: DataFrame, directory: Path) -> Any:
 def rows(spark: SparkSession, directory: Path) -> list[str]:
     """Return the rows that the query has committed."""
     return [row.value for row in spark.read.parquet(str(directory / "out")).collect()]
-
-
-def offsets(directory: Path) -> list[dict[str, int]]:
-    """Return the offsets in the checkpoint, batch by batch."""
-    files = (directory / "checkpoint" / "offsets").iterdir()
-    numbered = sorted((file for file in files if file.name.isdigit()), key=lambda f: int(f.name))
-    return [json.loads(file.read_text().splitlines()[2]) for file in numbered]
