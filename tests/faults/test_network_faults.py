@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import random
-import re
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-from pyspark.errors import StreamingQueryException
-
 from tests.faults.log_account import Sender
-from tests.network_queries import (
-    HOST,
-    network_lines,
-    start_query,
-    to_parquet,
-)
 from tests.soak import few_or_many
-from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.durable_log.group import LogGroup
-from tutorial_pkg.durable_log.segments import frames, read_frames
+from tutorial_pkg.durable_log.segments import read_frames
 
 LISTENING = """
 import sys, time
@@ -74,26 +62,3 @@ def _log_lines(directory: Path, port: int) -> list[str]:
 def _segment(directory: Path, port: int) -> Path:
     [segment] = (directory / "log" / str(port)).glob("*.segment")
     return segment
-
-
-def test_log_cut_below_the_checkpoint(spark, tmp_path, free_ports) -> None:
-    """With either trigger, for with `availableNow` the ports are never opened."""
-    port = free_ports(1)
-    query = start_query(spark, tmp_path, port)
-    for line in ("one", "two", "three"):
-        send_lines(HOST, port, [line])
-    query.processAllAvailable()
-    query.stop()
-    segment = _segment(tmp_path, port)
-    end = segment.stat().st_size
-    last = list(frames(segment.parent, 0, end))[-1]
-    os.truncate(segment, end - 1)
-    text = (
-        f"the query has read port {port} up to position {end}, but the log "
-        f"{tmp_path}/log/{port} holds 0 to {last.position}. It was deleted, truncated or replaced"
-    )
-    for trigger in ({"processingTime": "0 seconds"}, {"availableNow": True}):
-        lines = network_lines(spark, tmp_path, port)
-        query = to_parquet(lines, tmp_path).trigger(**trigger).start()
-        with pytest.raises(StreamingQueryException, match=re.escape(text)):
-            query.awaitTermination(120)

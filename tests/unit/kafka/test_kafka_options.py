@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tutorial_pkg import KafkaDataSource
 from tutorial_pkg.builder import Options, OptionValues, SinkContext, SplitContext
@@ -261,17 +260,3 @@ def test_unfit_value_names_its_column(
     rows = pa.RecordBatch.from_pydict({"value": ["1", "2"], **columns})
     with pytest.raises(ValueError, match=f"column `{column}`"):
         sender.send(rows)
-
-
-@pytest.mark.parametrize(
-    ("columns", "column"),
-    [
-        ({"value": StringType(), "partition": LongType()}, "partition"),
-        ({"text": StringType()}, "text"),
-        ({"key": StringType()}, "value"),
-    ],
-)
-def test_unfit_column_is_named(columns: dict[str, Any], column: str) -> None:
-    schema = StructType([StructField(name, kind) for name, kind in columns.items()])
-    with pytest.raises(ValueError, match=f"`{column}`"):
-        KafkaDataSource({**SERVERS, "topic": "a"}).streamWriter(schema, False)

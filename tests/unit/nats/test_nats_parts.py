@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import DataType, IntegerType, StringType, StructType
 
 from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Secret, SinkContext, SourceContext
@@ -83,14 +82,6 @@ def test_row_may_have_its_own_id(value: str | None) -> None:
     [message] = messages(["x"], headers=column)
     assert (message.headers[ID] == "mine") == (value == "mine")
     assert message.headers[ID]
-
-
-@pytest.mark.parametrize(("kind", "column"), [(IntegerType(), "data"), (StringType(), "subject")])
-def test_unfit_column_is_named(kind: DataType, column: str) -> None:
-    with pytest.raises(ValueError, match=f"`{column}`"):
-        NatsDataSource({"url": "nats://127.0.0.1:1"}).streamWriter(
-            StructType().add("data", kind), False
-        )
 
 
 @pytest.mark.parametrize("subject", ["$JS.API.STREAM.DELETE.S", "$SYS.REQ"])
