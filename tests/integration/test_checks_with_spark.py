@@ -223,13 +223,6 @@ def test_03_1(spark: SparkSession) -> None:
     refuses(checks.check_03_1, (Tail, why), (FromTheStart, why))
 
 
-def test_04_2(spark: SparkSession) -> None:
-    assert checks.check_04_2(answer_of("04_2")).passed
-    forgets = answer_of("04_2", 'self.rows(start["lines"], end["lines"])', "[]")
-    again = answer_of("04_2", 'self.rows(start["lines"], None)', "self.rows(0, None)")
-    refuses(checks.check_04_2, (forgets, "[start:end]"), (again, "from `start` on"))
-
-
 class Inbox:
     """The source of notebook 11, with names in a set, which need not be ordered."""
 

@@ -42,17 +42,21 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def no_file_in_place(folder: Path, pattern: str) -> Iterator[None]:
-    """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by a draft."""
+def no_file_in_place(
+    folder: Path,
+    pattern: str,
+    why: str = "readers may see half of one. Try a draft, and rename it at the end.",
+) -> Iterator[None]:
+    """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
     with ExitStack() as stack:
-        readers = [stack.enter_context(file.open()) for file in folder.glob(pattern)]
-        for reader in readers:
-            os.utime(reader.name, (0, 0))
+        files = [file for file in folder.glob(pattern) if file.is_file()]
+        readers = [stack.enter_context(file.open()) for file in files]
+        for file in files:
+            os.utime(file, (0, 0))
         yield
-        for reader in readers:
-            text = f"{Path(reader.name).name} was written in place, so readers may see half of it."
-            whole = os.fstat(reader.fileno()).st_mtime == 0
-            expect(whole, f"{text} Try a draft, and rename it at the end.")
+        for file, reader in zip(files, readers, strict=True):
+            untouched = os.fstat(reader.fileno()).st_mtime == 0
+            expect(untouched, f"{file.name} was written in place, and {why}")
 
 
 @contextmanager

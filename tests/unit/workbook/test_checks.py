@@ -130,6 +130,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (('self.rests.get(sender, b"")', "self.rest"), "own rest"),
         (("[line.decode() for line in lines]", '["left"]'), "own rest"),
     ],
+    "04_2": [
+        (('self.rows(start["lines"], end["lines"])', "[]"), "[start:end]"),
+        (('self.rows(start["lines"], None)', "self.rows(0, None)"), "from `start` on"),
+        (('rows = self.rows(start["lines"], None)', "rows = []"), "from `start` on"),
+    ],
     "05_1": [
         ((" / 1000, UTC", " / 1000"), "datetime in UTC"),
         (("comma and ", ""), "digits must precede"),
@@ -155,7 +160,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (lambda saved, ports: {str(port): saved.get(str(port), 0) for port in ports}, "is gone"),
     ],
     "08_1": [
-        (('f".batch-{batch_id}.draft"', '"batch-draft.csv"'), "not complete"),
+        (('f".batch-{batch_id}.draft"', '"batch-draft.csv"'), "broke off"),
         (("in lines)", "in [*lines][:1])"), "Readers see"),
         (
             lambda folder, batch, lines: (folder / f"batch-{batch}.csv").write_text(
