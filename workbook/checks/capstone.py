@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter
 
 from spark_connector_tests import examine_sink, examine_source
-from workbook.checks.trial import must_keep_all, run_and_restart, scratch, session, within_seconds
+from workbook.checks.trial import (
+    must_keep_all,
+    rows_after_restart,
+    run_and_restart,
+    run_to_end,
+    scratch,
+    session,
+    within_seconds,
+)
 from workbook.checks.verdict import Wrong, error_line, exercise, expect, must_be, show
 from workbook.ledger import (
     BUSY,
@@ -47,8 +55,8 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
     """Does `answer` return the whole reply to a request, or raise what says why there is none?"""
     with _ledger("shop") as (server, _, _):
         for request, lines, trouble, expected, why in _REQUESTS:
-            requests: list[str] = []
-            server.trouble = partial(_note, requests, trouble)
+            meet = mock.Mock(return_value=trouble)
+            server.trouble = meet
             what = f"ask(address, {request!r}) {f'with the trouble {trouble!r} ' * bool(trouble)}"
             more = (list(lines),) if lines else ()
             hint = f"{what}never returns. Try as many lines as `OK` says."
@@ -61,23 +69,12 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
                 text = f"{what}raised {error_line(error)}; expected {show(expected)}"
                 expect(isinstance(expected, type) and isinstance(error, expected), text)
                 if trouble == BUSY:
-                    seconds, why = (
-                        getattr(error, "seconds", None),
-                        "the ledger asks for that pause.",
-                    )
-                    must_be(seconds, BUSY_SECONDS, f"{what}raised an error with the seconds", why)
+                    why = "the ledger asks for that pause."
+                    must_be(getattr(error, "seconds", None), BUSY_SECONDS, f"{what}: seconds", why)
             else:
                 must_be(result, expected, f"{what}returned", why)
-            expect(len(requests) < 2, f"{what}asked {len(requests)} times; expected one try.")
+            expect(meet.call_count < 2, f"{what}asked {meet.call_count} times; expected one try.")
     return "A whole reply, or an error that says whether to ask again."
-
-
-def _note(requests: list[str], trouble: str, request: str) -> str:
-    requests.append(request)
-    return trouble
-
-
-# ---- Exercises 2 and 3 ---------------------------------------------------------------------------
 
 
 @contextmanager
@@ -97,17 +94,9 @@ def _check_built(answer: Any, how: str, name: str) -> None:
 def check_13_2(answer: Any) -> str:
     """Does the source `answer` read each entry once, even when the ledger makes trouble?"""
     _check_built(answer, "SourceBuilder.replayable(...)", "orders")
-    spark, batches = session(), dict[int, list[tuple[int, str]]]()
+    spark = session()
     spark.dataSource.register(answer)
     with _ledger("shop") as (server, options, folder):
-        requests: list[str] = []
-
-        def query() -> DataStreamWriter:
-            entries = spark.readStream.format("orders").options(**options).load()
-            return entries.writeStream.foreachBatch(take)
-
-        def take(rows: DataFrame, batch: int) -> None:
-            batches[batch] = [(row.number, row.text) for row in rows.collect()]
 
         def feed(count: int, trouble: Trouble) -> None:
             last = server.books.last("shop")
@@ -120,29 +109,29 @@ def check_13_2(answer: Any) -> str:
                 feed(40, others_append)
             return ""
 
-        counted = partial(_note, requests, "")
+        newest = mock.Mock(return_value="")
         steps: Any = [
             (120, others_append),
-            (120, _in_turn("", BUSY, "", CUT, LOST)),
+            (120, mock.Mock(side_effect=cycle(["", BUSY, "", CUT, LOST]))),
             (3_000, no_trouble),
+            (120, newest),
         ]
-        run_and_restart(query, folder, [partial(feed, *step) for step in (*steps, (120, counted))])
+        rows, _ = rows_after_restart(
+            lambda: spark.readStream.format("orders").options(**options).load(),
+            folder,
+            [partial(feed, *step) for step in steps],
+        )
         last = server.books.last("shop")
-    entries = [entry for _, batch in sorted(batches.items()) for entry in batch]
-    numbers = [number for number, _ in entries]
+    numbers = [number for number, *_ in rows]
     why = "the next unread number is LAST + 1. Pages shift while others append: use the numbers, "
     why += "from the newest page to the oldest, and request a page again if it did not arrive."
     must_be(numbers, [*range(1, last + 1)], f"Of {last} entries these arrived:", why)
-    row = (last, f" order {last // 2} ")
-    must_be(entries[-1], row, "A row is", "the text is all that follows the first space.")
-    text = f"120 new entries of {last}, read twice, took {len(requests)} requests; expected 24 at "
-    expect(len(requests) <= 24, f"{text}most. Try to begin at the page that has `end - 1` now.")
+    expected = (last, f" order {last // 2} ")
+    must_be(rows[-1], expected, "A row is", "the text is all that follows the first space.")
+    text = f"120 new entries of {last}, read twice, took {newest.call_count} requests; expected "
+    text += "24 at most. Try to begin at the page that has `end - 1` now."
+    expect(newest.call_count <= 24, text)
     return "Each entry once, in order, and the same again for the same offsets."
-
-
-def _in_turn(*troubles: str) -> Trouble:
-    numbers = itertools.count()
-    return lambda request: troubles[next(numbers) % len(troubles)]
 
 
 @exercise()
@@ -171,29 +160,12 @@ def check_13_3(answer: Any) -> str:
         text = "After requests that were refused, lost or cut, and a repeated batch, the book lacks"
         text += f" {(expected - found).total()} lines and has {(found - expected).total()} too many"
         expect(found == expected, f"{text}. Try one APPEND, after MEMO says that it is new.")
+        feed(["x" * 1_001], "")
         try:
-            run_and_restart(query, folder, [partial(feed, ["x" * 1_001], "")])
+            run_to_end(query(), folder)
         except Wrong:
             return "Each batch is appended once and whole, even if replies get lost."
     raise Wrong("The ledger said NO, and `commit` hid it; expected that the query fails.")
-
-
-@exercise()
-def check_13_4(answer: Any) -> str:
-    """Can the kit try the source and the sink that the two functions of `answer` describe?"""
-    pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
-    expect(pair, f"You returned {show(answer)}; expected two functions. Try (my_source, my_sink).")
-    examinations: Any = zip(answer, (examine_source, examine_sink), strict=True)
-    for describe, examine in examinations:
-        with scratch() as folder:
-            books = {describe(folder / name).options.get("book") for name in ("one", "two")}
-        text = f"For two folders your description names the books {show(books)}; expected two "
-        expect(len(books) == 2, f"{text}books, because each trial needs an empty one.")
-        report = examine(describe, session(), only=["every_row_once"])
-        must_keep_all(report)
-        [verdict] = report.verdicts
-        expect(verdict.mark == "✓", f"The kit could not try {verdict.name}: {verdict.seen}.")
-    return "The kit can feed your source and read your sink."
 
 
 def _once(trouble: str) -> Trouble:
@@ -207,3 +179,19 @@ def _once(trouble: str) -> Trouble:
         return trouble if new else ""
 
     return meet
+
+
+@exercise("(my_source, my_sink)")
+def check_13_4(answer: Any) -> str:
+    """Can the kit try the source and the sink that the two functions of `answer` describe?"""
+    examinations: Any = zip(answer, (examine_source, examine_sink), strict=True)
+    for describe, examine in examinations:
+        with scratch() as folder:
+            books = {describe(folder / name).options.get("book") for name in ("one", "two")}
+        text = f"For two folders your description names the books {show(books)}; expected two "
+        expect(len(books) == 2, f"{text}books, because each trial needs an empty one.")
+        report = examine(describe, session(), only=["every_row_once"])
+        must_keep_all(report)
+        [verdict] = report.verdicts
+        expect(verdict.mark == "✓", f"The kit could not try {verdict.name}: {verdict.seen}.")
+    return "The kit can feed your source and read your sink."
