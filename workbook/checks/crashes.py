@@ -1,7 +1,8 @@
 """Kill the process of a learner's store in every line of its `append`, and count what that costs.
 
 The stores are classes with `append(lines, position)`, `position()` and `lines()`; their data is in
-a folder. As a script: `FILE FOLDER`, where FILE has the pickled class; it prints an `Outcome`.
+a folder. As a script: `FILE FOLDER`, where FILE has the pickled class; it prints an `Outcome`, or
+what is wrong even without a crash.
 """
 
 from __future__ import annotations
@@ -21,34 +22,33 @@ from typing import Any, NamedTuple
 
 from pyspark import cloudpickle
 
+from workbook.checks.verdict import Wrong
+
 LINES = [f"line {number}" for number in range(30)]
 FIRST, SECOND = 10, 20  # where the first and the second block end
 
 
 class Outcome(NamedTuple):
-    """The number of crashes, and the lines that were lost or duplicated after them.
+    """The number of crashes, and the lines that were lost or duplicated after them."""
 
-    `error` says what was wrong even without a crash.
-    """
-
-    crashes: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    error: str = ""
+    crashes: int
+    lost: int
+    duplicated: int
 
     def __str__(self) -> str:
         return f"{self.crashes} crashes: {self.lost} lines lost, {self.duplicated} duplicated"
 
 
-def crash_everywhere(store: type) -> Outcome:
-    """Try the class in another process, which may be killed."""
+def crash_everywhere(store: type, condition: str) -> Outcome:
+    """Try the class in another process, which may be killed; it must work on the condition."""
     with tempfile.TemporaryDirectory() as folder:
         pickled = Path(folder) / "store"
         pickled.write_bytes(cloudpickle.dumps(store))
         command = [sys.executable, "-m", __name__, str(pickled), folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        return Outcome(error=f"raised {done.stderr.strip().splitlines()[-1]}")
+        text = f"Your class: {done.stderr.strip().splitlines()[-1]}. Both calls of append() must "
+        raise Wrong(f"{text}show in lines() and position() of a new object, {condition}.")
     return Outcome(*json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -60,7 +60,7 @@ def _outcome(store: Any, folder: Path) -> Outcome:
     after = _contents(whole)
     lines = list(store(whole).lines())
     if lines != LINES[:SECOND] or store(whole).position() != SECOND:
-        return Outcome(error=f"has {len(lines)} lines and the position {store(whole).position()}")
+        sys.exit(f"{len(lines)} lines and the position {store(whole).position()}")
     losses = [_resume(store, place) for place in _killed(store, folder)]
     losses += [_resume(store, place) for place in _cut(folder, whole, before, after)]
     return Outcome(len(losses), sum(lost for lost, _ in losses), sum(more for _, more in losses))

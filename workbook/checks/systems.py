@@ -229,15 +229,10 @@ def check_19_1(answer: Any) -> str:
     return "Every batch is published once, whatever runs twice."
 
 
-_RESTORES = "both calls of append() must show in lines() and position() of a new object"
-
-
 @exercise("class TwoFiles")
 def check_17_1(answer: Any) -> str:
     """Does the store `answer` work, and does a crash cost it lines?"""
-    outcome = crash_everywhere(answer)
-    text = f"Your class {outcome.error}; {_RESTORES}, as long as it isn't killed."
-    expect(not outcome.error, text)
+    outcome = crash_everywhere(answer, "as long as it isn't killed")
     text = f"{outcome}. That solves exercise 2; here write the position to a second file."
     expect(outcome.lost or outcome.duplicated, text)
     return f"{outcome}."
@@ -246,9 +241,7 @@ def check_17_1(answer: Any) -> str:
 @exercise("class OneFrame")
 def check_17_2(answer: Any) -> str:
     """Does the store `answer` survive a crash in each line, and in each byte of a write?"""
-    outcome = crash_everywhere(answer)
-    text = f"Your class {outcome.error}; {_RESTORES}, even if a crash has cut the last write short."
-    expect(not outcome.error, text)
+    outcome = crash_everywhere(answer, "even if a crash has cut the last write short")
     text = f"{outcome}; expected none, because lines and position are one frame. "
     text += "Try one write per append, and cut off a frame without its end."
     expect(not outcome.lost and not outcome.duplicated, text)
