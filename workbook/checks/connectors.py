@@ -191,7 +191,7 @@ def check_11_2(answer: Callable[..., Any]) -> str:
         for name, text in (("q-0.txt", "2\n1\n"), ("q-1.txt", "2\n"), ("q-2.draft", "3\n")):
             (folder / name).write_text(text)
         values = sorted(map(str, described.read()))
-        why = "each line of each .txt file is a row, duplicates included, and drafts are none."
+        why = "each line of each .txt file is a row, duplicates included, and drafts don't count."
         must_be(values, ["1", "2", "2"], "Of two files and a draft `read` returned", why)
     return "The kit sees each row as often as a reader does."
 

@@ -125,7 +125,7 @@ _BATCH_METRICS = BatchMetrics(
     state_bytes=0,
     late_rows=0,
 )
-_NO_ALARM = "a lag that falls or stands still once is none that grows."
+_NO_ALARM = "the lag fell or stood still in between."
 _ALARMS = [  # (lag, late rows) of the batches
     Case(([],), [], "a query that has just started has no batches."),
     Case(([(0, 0)] * 9,), [], "a healthy query needs no alarm."),
@@ -135,7 +135,7 @@ _ALARMS = [  # (lag, late rows) of the batches
     Case(([(9, 0), (5, 0), *((n, 0) for n in range(5))],), ["behind"], "only the last five count."),
     Case(([(0, 0), (5, 0), (3, 0), (8, 0), (9, 0)],), [], _NO_ALARM),
     Case(([(0, 0)] * 4 + [(0, 1)],), ["late"], "one dropped row is enough."),
-    Case(([(0, 7)] + [(0, 0)] * 4,), ["late"], "five batches ago is not over."),
+    Case(([(0, 7)] + [(0, 0)] * 4,), ["late"], "the last five batches include the first of these."),
     Case(([(0, 7)] + [(0, 0)] * 5,), [], "only the last five count."),
     Case(([(n, 1) for n in range(5)],), ["behind", "late"], "both may be wrong at once."),
     Case(([(None, 0), *((n, 0) for n in range(4))],), [], "a lag of None is unknown."),
@@ -188,7 +188,7 @@ def _sorted_rows(state: Any) -> list[Any]:
 
 
 _TASKS: Any = (  # query, batch, the items of each task, the items that readers see, the reason
-    ("q", 0, ["ab", "c"], "abc", "`publish` shows the rows of all tasks."),
+    ("q", 0, ["ab", "c"], "abc", "`publish` writes the rows of all tasks."),
     ("q", 1, ["de"], "abcde", "each batch has a file. Try context.batch in its name."),
     ("q", 1, ["d", "e", ""], "abcde", "a repeated batch replaces what it has published before."),
     ("q", 1, ["ed"], "abcde", "a repeated batch may have fewer tasks. Try one file per batch."),

@@ -177,7 +177,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     ],
     "11_1": [("a", "with each batch"), ("(C)", "last row"), (3, "letters")],
     "11_2": [
-        (('"*.txt"', '"*"'), "drafts are none"),
+        (('"*.txt"', '"*"'), "drafts don't count"),
         (('glob("*.txt")', 'glob("q-1.*")'), "each line"),
         (('"path"', '"folder"'), "{'path': folder}"),
     ],
@@ -199,7 +199,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("batches[-5:]", "batches"), "expected ['behind']"),
         (("before < after", "before <= after"), "expected []"),
         ((" and None not in lags", ""), "raised TypeError"),
-        (("any(batch.late_rows for batch in last)", "last and last[-1].late_rows"), "ago"),
+        (("any(batch.late_rows for batch in last)", "last and last[-1].late_rows"), "include"),
         (("all(before", "lags[0] < lags[4] or all(before"), "expected []"),
     ],
     "18_2": [
