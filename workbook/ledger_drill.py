@@ -25,7 +25,7 @@ from spark_connector_tests.driver import Driver, Drivers
 from tutorial_pkg import start_spark
 from tutorial_pkg.core.waiting import wait_for
 from workbook.ledger import Ledger, append_once, ask_until_reply, entries
-from workbook.plots import BLUE, GRAY, ORANGE, RED, chart, picture
+from workbook.plots import BLUE, GRAY, chart, picture, shade_outage
 from workbook.senders import kill_a_worker
 
 SECONDS = 120
@@ -80,11 +80,7 @@ class Account:
         for number, (at, name) in enumerate(self.kills):
             before = max(ordered for second, ordered, _ in self.history if second <= at)
             end = next(second for second, _, copied in self.history if copied >= before)
-            axes.axvspan(at, end, color=ORANGE, alpha=0.25, lw=0)
-            axes.axvline(at, color=RED, lw=1)
-            height = 0.98 - 0.1 * (number % 2)  # so that two names never overlap
-            text = f" {name} is killed"
-            axes.text(at, height, text, color=RED, va="top", transform=axes.get_xaxis_transform())
+            shade_outage(axes, number, name, (at, end))
         axes.plot(seconds, orders, color=GRAY)
         axes.step(seconds, copies, color=BLUE, where="post")
         axes.set_ylim(0, 1.3 * orders[-1])

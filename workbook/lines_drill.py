@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_connector_tests.driver import Drivers
 from workbook.ledger_drill import with_retries
 from workbook.network_to_log import network_to_log
-from workbook.plots import BLUE, GRAY, GREEN, ORANGE, RED, chart, picture
+from workbook.plots import BLUE, GRAY, GREEN, chart, picture, shade_outage
 from workbook.senders import kill_a_worker
 
 
@@ -72,11 +72,7 @@ def draw_lines(
     figure, axes = chart("seconds", "lines", height=3.4)
     for number, (name, begin, goal) in enumerate(kills):
         end = next(moment for moment, *_, published in history if published >= goal)
-        axes.axvspan(begin - start, end - start, color=ORANGE, alpha=0.2, lw=0)
-        axes.axvline(begin - start, color=RED, lw=1)
-        height = 0.98 - 0.09 * (number % 2)
-        place = axes.get_xaxis_transform()
-        axes.text(begin - start, height, f" {name} is killed", color=RED, va="top", transform=place)
+        shade_outage(axes, number, name, (begin - start, end - start))
     styles = (("written", GRAY, 5), ("in the log", GREEN, 2), ("published", BLUE, 2))
     for column, (name, color, width) in enumerate(styles, start=1):
         counts = [moment[column] for moment in history]

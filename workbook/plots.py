@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
 from typing import Any
 
 from IPython.display import DisplayHandle, display
 from matplotlib import pyplot as plt
-from matplotlib.axis import Axis
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.observe import BatchMetrics, QueryMetrics
-from tutorial_pkg.observe.records import lag
 
 REDRAW_SECONDS = 0.5
 
@@ -67,48 +65,53 @@ def chart(x: str, y: str, height: float = 2.8, panels: int = 1) -> tuple[Figure,
     return figure, axes
 
 
-def with_commas(axis: Axis) -> None:
-    """Write the numbers of `axes.xaxis` or `axes.yaxis` in full (200,000), also on log axes."""
-    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
-    axis.set_minor_formatter(NullFormatter())
-
-
 def picture(figure: Figure, alt: str) -> None:
     """Show the figure as a PNG with an alternative text, and close it.
 
     `alt` says in a sentence or two what the figure shows, for readers who can't see it. Name
     nothing that differs between runs: the text is stored, and a test compares it.
     """
+    _show(figure, alt, display)
+
+
+def _show(figure: Figure, alt: str, show: Callable[..., object]) -> None:
     plt.close(figure)  # otherwise the end of the cell would show it once more
-    display(_png(figure, alt), raw=True, metadata=_alternative(alt))
-
-
-def _png(figure: Figure, alt: str) -> dict[str, str]:
     file = BytesIO()
     figure.savefig(file, format="png")
-    return {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
+    bundle = {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
+    show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
 
 
-def _alternative(alt: str) -> dict[str, dict[str, str]]:
-    return {"image/png": {"alt": alt}}
+def _panels(titles: Collection[str], height: float) -> tuple[Figure, Any]:
+    """Return a figure with a panel for each title, and the panels; they show batches."""
+    figure, axes = chart("batch", "", height=height, panels=len(titles))
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_title(title)
+        axis.grid(axis="x", visible=False)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    return figure, axes
+
+
+def shade_outage(axes: Axes, number: int, name: str, seconds: tuple[float, float]) -> None:
+    """Shade the seconds from the kill of `name` until everything from before it is there."""
+    axes.axvspan(*seconds, color=ORANGE, alpha=0.25, lw=0)
+    axes.axvline(seconds[0], color=RED, lw=1)
+    height = 0.98 - 0.1 * (number % 2)  # so that two names never overlap
+    place = axes.get_xaxis_transform()
+    axes.text(seconds[0], height, f" {name} is killed", color=RED, va="top", transform=place)
 
 
 # ---- One query -----------------------------------------------------------------------------------
 
 
-def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = "") -> None:
-    """Draw the query's batches twice a second until it has read `rows` rows.
-
-    Two plots show the rows and the milliseconds of each batch. Name the `unit` of the source's
-    offsets (bytes, say) to get a third plot, the lag: how far the end of each batch was behind the
-    newest offset that the source reported.
+def watch(query: StreamingQuery, rows: int, seconds: float = 100) -> None:
+    """Draw the rows and the milliseconds of each batch until the query has read `rows` rows.
 
     Raises `RuntimeError` when the query fails, and `TimeoutError` after that many `seconds`.
     """
-    alt = "Bars for each batch: its number of rows, and the milliseconds that it took"
-    alt += f", and the lag behind the source in {unit}." if unit else "."
+    alt = "Bars for each batch: its number of rows, and the milliseconds that it took."
     handle = DisplayHandle()
-    handle.display(_png(batch_bars([], unit), alt), raw=True, metadata=_alternative(alt))
+    _show(batch_bars([]), alt, handle.display)
     end = time.monotonic() + seconds
     batches: dict[int, StreamingQueryProgress] = {}
     while (count := sum(batch.numInputRows for batch in batches.values())) < rows:
@@ -118,28 +121,20 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100, unit: str = ""
             raise TimeoutError(f"{count} of {rows} rows were read within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
         batches.update({batch.batchId: batch for batch in query.recentProgress})
-        image = _png(batch_bars(list(batches.values()), unit), alt)
-        handle.update(image, raw=True, metadata=_alternative(alt))
+        _show(batch_bars(list(batches.values())), alt, handle.update)
 
 
-def batch_bars(batches: list[StreamingQueryProgress], unit: str = "") -> Figure:
-    """Return the batches as bars, in one plot each for rows, time and, with a `unit`, lag."""
-    plots: list[tuple[str, Sequence[float], str]] = [
-        ("rows in each batch", [batch.numInputRows for batch in batches], BLUE),
-        ("milliseconds for each batch", [batch.batchDuration for batch in batches], ORANGE),
-    ]
-    if unit:
-        lags = [lag(batch) or 0 for batch in batches]
-        plots.append((f"lag behind the source, {unit}", lags, RED))
-    figure, axes = chart("batch", "", height=2.4, panels=len(plots))
-    plt.close(figure)  # a handle shows it, not the end of the cell
-    for axis, (title, heights, color) in zip(axes, plots, strict=True):
+def batch_bars(batches: list[StreamingQueryProgress]) -> Figure:
+    """Return the batches as bars, in one plot each for rows and time."""
+    plots = {
+        "rows in each batch": ([batch.numInputRows for batch in batches], BLUE),
+        "milliseconds for each batch": ([batch.batchDuration for batch in batches], ORANGE),
+    }
+    figure, axes = _panels(plots, height=2.4)
+    for axis, (heights, color) in zip(axes, plots.values(), strict=True):
         axis.bar([batch.batchId for batch in batches], heights, color=color)
-        axis.set_title(title)
-        axis.grid(axis="x", visible=False)
-        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(bottom=0, top=None if any(heights) else 1)
-        with_commas(axis.yaxis)
+        axis.yaxis.set_major_formatter("{x:,.6g}")  # 200,000
     return figure
 
 
@@ -163,7 +158,7 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
     alt = "Bars for each batch: its seconds by phase, and either its rows, with those dropped as "
     alt += "late in front, or the number of rows that wait in the source."
     handle = DisplayHandle()
-    handle.display(_png(query_panels([]), alt), raw=True, metadata=_alternative(alt))
+    _show(query_panels([]), alt, handle.display)
     end, count = time.monotonic() + seconds, 0
     while count < batches:
         if time.monotonic() > end:
@@ -171,8 +166,7 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
         time.sleep(REDRAW_SECONDS)
         query = metrics.query(name)
         count = query.batches_total
-        image = _png(query_panels(query.batches[1:batches]), alt)
-        handle.update(image, raw=True, metadata=_alternative(alt))
+        _show(query_panels(query.batches[1:batches]), alt, handle.update)
 
 
 def query_panels(batches: Sequence[BatchMetrics]) -> Figure:
@@ -182,12 +176,8 @@ def query_panels(batches: Sequence[BatchMetrics]) -> Figure:
         draw["rows that wait in the source"] = _draw_lag
     if len(draw) == 1 or any(batch.late_rows for batch in batches):
         draw["rows in each batch"] = _draw_rows
-    figure, axes = chart("batch", "", height=2.6, panels=len(draw))
-    plt.close(figure)  # a handle shows it, not the end of the cell
-    for axis, (title, panel) in zip(axes, draw.items(), strict=True):
-        axis.set_title(title)
-        axis.grid(axis="x", visible=False)
-        axis.xaxis.get_major_locator().set_params(integer=True)
+    figure, axes = _panels(draw, height=2.6)
+    for axis, panel in zip(axes, draw.values(), strict=True):
         if batches:
             panel(axis, batches)
     return figure

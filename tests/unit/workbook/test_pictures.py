@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from datetime import UTC, datetime
 from typing import Any
 
 import matplotlib
@@ -13,23 +12,10 @@ from matplotlib import pyplot as plt
 
 from tutorial_pkg.observe import BatchMetrics
 from workbook import explainers, plots
-from workbook.plots import batch_bars, chart, picture, query_panels, with_commas
+from workbook.plots import chart, picture, query_panels
 
 matplotlib.use("Agg")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-
-
-def labels(figure: Any, axis: Any) -> list[str]:
-    figure.canvas.draw()
-    return [label.get_text() for label in axis.get_ticklabels()]
-
-
-def test_numbers_in_full_and_clock_times() -> None:
-    figure, axes = chart("time (UTC)", "rows per second")
-    axes.plot([NOW + timedelta(seconds=second) for second in range(9)], range(0, 900_000, 100_000))
-    with_commas(axes.yaxis)
-    assert "200,000" in labels(figure, axes.yaxis)
-    assert "00:00:02" in labels(figure, axes.xaxis)
 
 
 def test_picture_has_an_alternative_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,14 +27,6 @@ def test_picture_has_an_alternative_text(monkeypatch: pytest.MonkeyPatch) -> Non
     assert bundle["image/png"].startswith("iVBOR")
     assert bundle["text/plain"] == more["metadata"]["image/png"]["alt"] == "Nothing at all."
     assert not plt.fignum_exists(figure.number)
-
-
-def test_lag_has_a_panel_if_it_has_a_unit() -> None:
-    sources = [SimpleNamespace(endOffset='{"next": 5}', latestOffset='{"next": 7}')]
-    batch: Any = SimpleNamespace(batchId=0, numInputRows=9, batchDuration=30, sources=sources)
-    assert len(batch_bars([batch]).axes) == 2
-    panel = batch_bars([batch], "bytes").axes[2]
-    assert [bar.get_height() for bar in panel.patches] == [2]
 
 
 def test_panels_carry_information() -> None:
