@@ -8,7 +8,6 @@ takes a secret, which is in a file that only its user can read, and on no comman
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import shlex
@@ -40,22 +39,20 @@ def run_cluster(folder: Path, workers: int) -> None:
         signal.pause()
 
 
-class Cluster:
-    """A standalone master and `workers` workers of `cores` cores and `memory` each.
+class Cluster(contextlib.AbstractContextManager["Cluster"]):
+    """A standalone master and `workers` workers of `cores` cores each.
 
         with Cluster(folder) as cluster:
             spark = start_spark(**cluster.settings)
 
-    `workers` are the numbers of the living ones, from 1. `conf` is a folder for `SPARK_CONF_DIR`:
-    with it, `spark-submit` and `start_spark` know the cluster's secret. Raises `TimeoutError`, with
-    the end of the daemon's log, if one does not start.
+    `conf` is a folder for `SPARK_CONF_DIR`: with it, `spark-submit` and `start_spark` know the
+    cluster's secret. Raises `TimeoutError`, with the end of the daemon's log, if one does not
+    start.
     """
 
-    def __init__(
-        self, folder: str | Path, workers: int = 2, cores: int = 1, memory: str = "1g"
-    ) -> None:
-        self.folder = Path(folder).absolute()
-        self._resources = ("--cores", cores, "--memory", memory)
+    def __init__(self, folder: Path, workers: int = 2, cores: int = 1) -> None:
+        self.folder = folder.absolute()
+        self._cores = cores
         self._secret = {
             "spark.authenticate": "true",
             "spark.authenticate.secret": secrets.token_hex(16),
@@ -63,7 +60,6 @@ class Cluster:
         self.conf = self._write_conf()
         self._java = find_java()
         self._archive = archive_options(self._java)
-        self._started = 0
         self._workers: dict[int, QueryProcess] = {}
         self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
         try:
@@ -75,14 +71,12 @@ class Cluster:
             self.close()
             raise
 
-    def __enter__(self) -> Cluster:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def workers(self) -> list[int]:
+        """The numbers of the living workers, from 1."""
         return [number for number, worker in self._workers.items() if worker.running]
 
     @property
@@ -96,20 +90,16 @@ class Cluster:
             **self._secret,
         }
 
-    def add_worker(self) -> int:
-        """Start one more worker, wait until the master knows it, and return its number."""
-        number = self._start_worker()
-        self._wait_for_worker(number)
-        return number
+    def add_worker(self) -> None:
+        """Start one more worker, and wait until the master knows it."""
+        self._wait_for_worker(self._start_worker())
 
-    def kill_worker(self, number: int | None = None) -> int:
+    def kill_worker(self, number: int | None = None) -> None:
         """`kill -9` a worker with its executors and their Python, as when a machine dies.
 
-        Without a number, that is the first living one. Returns its number.
+        Without a number, that is the first living one.
         """
-        killed = self.workers[0] if number is None else number
-        self._workers[killed].close()
-        return killed
+        self._workers[number or self.workers[0]].close()
 
     def kill_master(self) -> None:
         """`kill -9` the master, so that no worker and no job can join any more."""
@@ -127,16 +117,16 @@ class Cluster:
         return conf
 
     def _start_worker(self) -> int:
-        number = self._started = self._started + 1
-        words = ("--webui-port", 0, "--work-dir", self.folder / f"worker-{number}")
-        worker = self._daemon(f"worker-{number}", WORKER, *words, *self._resources, self.url)
-        self._workers[number] = worker
+        number = len(self._workers) + 1
+        name = f"worker-{number}"
+        words = ("--webui-port", 0, "--work-dir", self.folder / name, "--cores", self._cores)
+        self._workers[number] = self._daemon(name, WORKER, *words, "--memory", "1g", self.url)
         return number
 
     def _wait_for_worker(self, number: int) -> None:
         self._wait_for(self._workers[number], r"(Successfully registered with master)")
 
-    def _daemon(self, name: str, *words: object) -> QueryProcess:
+    def _daemon(self, name: str, main_class: str, *words: object) -> QueryProcess:
         env = {
             "SPARK_CONF_DIR": str(self.conf),
             "JAVA_HOME": str(self._java.home),
@@ -148,8 +138,7 @@ class Cluster:
         }
         output = self.folder / f"{name}.log"
         output.unlink(missing_ok=True)
-        arguments = (words[0], "--host", HOST, *words[1:])
-        return QueryProcess(DAEMON, *arguments, output=output, env={**os.environ, **env})
+        return QueryProcess(DAEMON, main_class, "--host", HOST, *words, output=output, env=env)
 
     def _wait_for(self, daemon: QueryProcess, pattern: str) -> str:
         """Wait for a line in the daemon's log, and return the pattern's group."""

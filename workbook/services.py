@@ -33,10 +33,7 @@ END_SECONDS = 10
 
 
 class Service:
-    """A running server; `uri` is where to connect.
-
-    Use it as a context manager, or call `close`. Subclasses define `pid`, `_start` and `_stop`.
-    """
+    """A running server at `uri`. Use it as a context manager, or call `close`."""
 
     _open: ClassVar[list[Service]] = []
     _end_signal = signal.SIGKILL
@@ -62,18 +59,8 @@ class Service:
 
     def kill(self) -> None:
         """`kill -9` the server with all its processes, as a power failure would."""
-        family: list[psutil.Process] = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            parent = psutil.Process(self.pid)
-            family = [parent, *parent.children(recursive=True)]
         self._guard.release()
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        # PostgreSQL does not start again while its process number exists, even as a zombie's.
-        _, alive = psutil.wait_procs(family, timeout=END_SECONDS)
-        if alive:
-            raise TimeoutError(f"killed, but not gone after {END_SECONDS} s: {alive}")
+        self._kill()
 
     def close(self) -> None:
         """Stop the server, unless it is closed already."""
@@ -89,6 +76,9 @@ class Service:
         self.close()
 
     def _start(self) -> None:
+        raise NotImplementedError
+
+    def _kill(self) -> None:
         raise NotImplementedError
 
     def _stop(self) -> None:
@@ -148,9 +138,15 @@ class Postgres(Service):
     def _stop(self) -> None:
         self._server.cleanup()
 
-    def kill(self) -> None:
-        super().kill()
-        self._server.cleanup()  # so that the package forgets the process
+    def _kill(self) -> None:
+        server = psutil.Process(self.pid)
+        family = [server, *server.children(recursive=True)]
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        # PostgreSQL does not start again while its process number exists, even as a zombie's.
+        psutil.wait_procs(family, timeout=END_SECONDS)
+        self._stop()  # so that the package forgets the process
 
 
 start_postgres = Postgres
@@ -173,10 +169,6 @@ class ServerProcess(Service):
     def pid(self) -> int:
         return self._process.pid
 
-    def kill(self) -> None:
-        super().kill()
-        self._process.wait()
-
     def _start(self) -> None:
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
@@ -190,7 +182,7 @@ class ServerProcess(Service):
         try:
             wait_until(self._listens, START_SECONDS, f"`{self._command[0]}` listening")
         except BaseException:
-            self._stop()
+            self._kill()
             raise
 
     def _listens(self) -> bool:
@@ -199,13 +191,11 @@ class ServerProcess(Service):
         with socket.socket() as probe:
             return probe.connect_ex((LOOPBACK, self._port)) == 0
 
-    def _stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    _stop = _kill  # what a client has been told is on disk survives
 
 
 def start_nats(folder: Path, *flags: str) -> ServerProcess:
@@ -269,11 +259,6 @@ class S3Server(ServerProcess):
         flags += [f"-{part}.port={_free_port()}" for part in parts[:3]]
         command = [_program("S3"), "server", "-s3", *flags]
         super().__init__(folder, command, port, f"http://{LOOPBACK}:{port}")
-
-    def _stop(self) -> None:
-        """A polite end takes half a minute, and confirmed objects are in files already."""
-        self._process.kill()
-        self._process.wait()
 
 
 start_s3 = S3Server

@@ -11,12 +11,10 @@ body. A busy service responds with 503, or with 429 and the seconds in Retry-Aft
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -25,8 +23,6 @@ from tutorial_pkg.core.ports import LOOPBACK
 from workbook.plots import BLUE, ORANGE, RED, chart, picture
 
 PAGE = 100  # readings
-LONGEST_ALARM = 10_000  # bytes
-IDLE_SECONDS = 30  # of a connection without a request
 POLL = 0.05  # seconds until `close` has an effect
 
 
@@ -44,60 +40,32 @@ class Weather:
     """The service at `url`, in a thread of this process, until `close`."""
 
     def __init__(self, page: int = PAGE) -> None:
-        self._page = page
         self.requests: list[Answered] = []
-        self._readings: dict[str, list[float]] = defaultdict(list)
-        self._alarms: dict[str, list[str]] = defaultdict(list)
-        self._keys: dict[str, set[str]] = defaultdict(set)
-        self._moods: deque[tuple[int, float | None]] = deque()
-        self._lock = threading.Lock()
+        self.readings: dict[str, list[float]] = defaultdict(list)
+        self.alarms_by_key: dict[str, dict[object, str]] = defaultdict(dict)
+        self.refusals: deque[tuple[int, dict[str, str]]] = deque()
+        self.most = page
         handler = type("Handler", (_Handler,), {"service": self})
         self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-        self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=[POLL], daemon=True).start()
         self.url = f"http://{LOOPBACK}:{self._server.server_port}"
 
     def measure(self, station: str, degrees: Iterable[float]) -> None:
         """Add readings of a station."""
-        with self._lock:
-            self._readings[station].extend(degrees)
+        self.readings[station].extend(degrees)
 
-    def busy(self, times: int, status: int = 503, retry_after: float | None = None) -> None:
+    def busy(self, times: int, status: int = 503, retry_after: int | None = None) -> None:
         """Refuse the next `times` requests with `status`."""
-        with self._lock:
-            self._moods.extend([(status, retry_after)] * times)
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        self.refusals.extend([(status, headers)] * times)
 
     def alarms(self, station: str) -> list[str]:
         """Return the alarms, without repetitions of a key."""
-        with self._lock:
-            return list(self._alarms[station])
+        return list(self.alarms_by_key[station].values())
 
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-    def mood(self) -> tuple[int, float | None] | None:
-        """Return how to refuse the next request, or None."""
-        with self._lock:
-            return self._moods.popleft() if self._moods else None
-
-    def page(self, station: str, first: int) -> dict[str, Any]:
-        with self._lock:
-            degrees = self._readings[station][first : first + self._page]
-        readings = [
-            {"id": f"{station}-{number}", "degrees": one}
-            for number, one in enumerate(degrees, start=first)
-        ]
-        return {"readings": readings, "next": first + len(readings)}
-
-    def alarm(self, station: str, text: str, key: str | None) -> bool:
-        """Add an alarm; return whether it is new, which the key of an earlier one is not."""
-        with self._lock:
-            if key is not None and key in self._keys[station]:
-                return False
-            self._keys[station] |= {key} if key is not None else set()
-            self._alarms[station].append(text)
-            return True
 
 
 def draw_requests(requests: Sequence[Answered]) -> None:
@@ -116,49 +84,55 @@ def draw_requests(requests: Sequence[Answered]) -> None:
 class _Handler(BaseHTTPRequestHandler):
     service: Weather
     protocol_version = "HTTP/1.1"
-    timeout = IDLE_SECONDS
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
-        station, _, what = asked.path.strip("/").partition("/")
-        first = parse_qs(asked.query).get("from", ["0"])[0]
+        url = urlsplit(self.path)
+        station, _, what = url.path.strip("/").partition("/")
+        start = parse_qs(url.query).get("from", ["0"])[0]
         if self._refused():
             return
-        if what != "readings" or not first.isdecimal():
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "GET /STATION/readings?from=N"})
+        if what != "readings" or not start.isdecimal():
+            self._answer(404, {"error": "GET /STATION/readings?from=N"})
             return
-        page = self.service.page(station, int(first))
-        etag = f'"{station}-{first}-{page["next"]}"'
+        first = int(start)
+        degrees = self.service.readings[station][first : first + self.service.most]
+        readings = [
+            {"id": f"{station}-{number}", "degrees": one}
+            for number, one in enumerate(degrees, start=first)
+        ]
+        end = first + len(readings)
+        etag = f'"{station}-{first}-{end}"'
         if self.headers["If-None-Match"] == etag:
-            self._answer(HTTPStatus.NOT_MODIFIED, None, {"ETag": etag})
+            self._answer(304, None, {"ETag": etag})
         else:
-            self._answer(HTTPStatus.OK, page, {"ETag": etag})
+            self._answer(200, {"readings": readings, "next": end}, {"ETag": etag})
 
     def do_POST(self) -> None:
         station, _, what = self.path.strip("/").partition("/")
-        size = self.headers["Content-Length"] or ""
-        if what != "alarms" or not size.isdecimal() or int(size) > LONGEST_ALARM:
-            self.close_connection = True  # its body stays unread
-            self._answer(HTTPStatus.BAD_REQUEST, {"error": "POST /STATION/alarms, a short text"})
-            return
-        text = self.rfile.read(int(size)).decode(errors="replace")
+        text = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode(errors="replace")
         if self._refused():
             return
-        new = self.service.alarm(station, text, self.headers["Idempotency-Key"])
-        self._answer(HTTPStatus.CREATED if new else HTTPStatus.OK, {"new": new})
+        if what != "alarms":
+            self._answer(404, {"error": "POST /STATION/alarms, a text"})
+            return
+        alarms = self.service.alarms_by_key[station]
+        key = self.headers["Idempotency-Key"] or object()
+        new = key not in alarms
+        alarms.setdefault(key, text)
+        self._answer(201 if new else 200, {"new": new})
 
     def _refused(self) -> bool:
-        mood = self.service.mood()
-        if mood:
-            status, seconds = mood
-            later = {} if seconds is None else {"Retry-After": str(math.ceil(seconds))}
-            self._answer(status, {"error": "busy"}, later)
-        return mood is not None
+        """Refuse the request if the service is busy."""
+        if not self.service.refusals:
+            return False
+        status, headers = self.service.refusals.popleft()
+        self._answer(status, {"error": "busy"}, headers)
+        return True
 
     def _answer(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
         body = b"" if content is None else json.dumps(content).encode()
         self.service.requests.append(
-            Answered(time.monotonic(), self.command, self.path, int(status), len(body))
+            Answered(time.monotonic(), self.command, self.path, status, len(body))
         )
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
