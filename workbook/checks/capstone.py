@@ -69,8 +69,9 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
                 text = f"{what}raised {error_line(error)}; expected {show(expected)}"
                 expect(isinstance(expected, type) and isinstance(error, expected), text)
                 if trouble == BUSY:
+                    what += "raised an error whose `seconds` are"
                     why = "the ledger asks for that pause."
-                    must_be(getattr(error, "seconds", None), BUSY_SECONDS, f"{what}: seconds", why)
+                    must_be(getattr(error, "seconds", None), BUSY_SECONDS, what, why)
             else:
                 must_be(result, expected, f"{what}returned", why)
             expect(meet.call_count < 2, f"{what}asked {meet.call_count} times; expected one try.")

@@ -98,22 +98,22 @@ _UPSERTS: Any = (  # rows, and the prices afterwards
 @exercise("def upsert(connection, rows)")
 def check_10_1(answer: Callable[..., Any], uri: str) -> str:
     """Does `answer(connection, rows)` set prices by item, so that repeats change nothing?"""
-    with psycopg.connect(uri) as connection:  # its temporary table hides the learner's own
-        connection.execute("CREATE TEMP TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
+    with own_database(uri) as own, psycopg.connect(own) as connection:
+        connection.execute("CREATE TABLE prices (item BIGINT PRIMARY KEY, euros BIGINT)")
         connection.commit()
+
+        def prices() -> dict[int, int]:
+            return dict(connection.execute("SELECT item, euros FROM prices").fetchall())
+
         for rows, expected in _UPSERTS:
             answer(connection, rows)
             expect(not connection.closed, "It closed the connection; `flush` still needs it.")
             why = "the last price of an item counts. Try ON CONFLICT (item) DO UPDATE, executemany."
-            must_be(_prices(connection), expected, f"After {rows} the prices are", why)
+            must_be(prices(), expected, f"After {rows} the prices are", why)
         connection.rollback()
         why = "only `flush` commits. Try it without commit()."
-        must_be(_prices(connection), {}, "After a rollback the prices are", why)
+        must_be(prices(), {}, "After a rollback the prices are", why)
     return "Set by key: doing it twice is doing it once."
-
-
-def _prices(connection: Any) -> dict[int, int]:
-    return dict(connection.execute("SELECT item, euros FROM prices ORDER BY item").fetchall())
 
 
 _TABLES = """

@@ -62,7 +62,12 @@ def no_file_in_place(
 @contextmanager
 def own_database(uri: str) -> Iterator[str]:
     """Yield the address of a database that is dropped afterwards."""
-    with psycopg.connect(uri, autocommit=True) as server:
+    try:
+        connection = psycopg.connect(uri, autocommit=True)
+    except psycopg.OperationalError:
+        text = "PostgreSQL does not respond. Run the cell again that starts it."
+        raise Wrong(text) from None
+    with connection as server:
         name = f"check_{server.info.backend_pid}"
         server.execute(f"CREATE DATABASE {name}")
         try:
