@@ -66,7 +66,7 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
             except Wrong:
                 raise
             except Exception as error:
-                text = f"{what}raised {error_line(error)}; expected {show(expected)}"
+                text = f"{what}raised {error_line(error)}; expected {show(expected)}, because {why}"
                 expect(isinstance(expected, type) and isinstance(error, expected), text)
                 if trouble == BUSY:
                     what += "raised an error whose `seconds` are"
