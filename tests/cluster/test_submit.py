@@ -121,13 +121,6 @@ def test_own_session_gets_the_package_as_a_zip(folder: Path, environment: dict[s
     assert told == ["imported from the zip", *RAN]
 
 
-@pytest.mark.soak
-def test_installed_package_is_not_shipped(folder: Path, environment: dict[str, str]) -> None:
-    environment["PYSPARK_PYTHON"] = sys.executable
-    told = started_by_python(folder, environment, "spark.tutorial_pkg.ship=false")
-    assert told == ["imported from tutorial_pkg", *RAN]
-
-
 class Job:
     """The documented command, as a service runs it."""
 

@@ -1,8 +1,8 @@
 """From a file to a CPU log, exactly once, while processes die.
 
 A sender follows a file, through a proxy that cuts connections, to a receiver; a query
-reads the receiver's log into `cpu_log`. Sender, receiver, driver, a worker and the connection are
-killed at random: 100 times, one or two at a time.
+reads the receiver's log into `cpu_log`. Sender, receiver, connection, driver and any other process
+of the query are killed at random: 100 times, one or two at a time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.faults.cutting_proxy import CuttingProxy
 from tests.faults.log_account import items_in
+from tests.faults.query_family import Service
 from tests.faults.spare_driver import SECONDS
-from tests.faults.test_family_kills import Service
 from tests.receivers import ReceiverProcess
 
 CHANCE = random.Random(20261123)
-KINDS = ["sender", "receiver", "connection", "worker", "driver"]
+KINDS = ["sender", "receiver", "connection", "driver", "query"]
 ROUNDS = [CHANCE.sample(KINDS, CHANCE.choice([1, 2])) for _ in range(100)]
 LINES = 10_000  # between two kills
 
@@ -88,7 +88,9 @@ class Line:
         self.keep_up()
         if kind in ("sender", "connection"):
             return self.proxy.connections > self._lost
-        return self.receiver.is_up() if kind == "receiver" else bool(self._family("worker"))
+        if kind == "receiver":
+            return self.receiver.is_up()
+        return any(name.startswith("worker") for name in self.service.family())
 
     def kill(self, kind: str) -> None:
         if kind in ("sender", "receiver", "connection"):
@@ -100,13 +102,11 @@ class Line:
         elif kind == "connection":
             self.write(1_013)
             self.proxy.cut()
-        elif found := self._family(kind):
+        else:
+            family = self.service.family()
+            name = "driver" if kind == "driver" else CHANCE.choice(sorted(family))
             with suppress(psutil.NoSuchProcess):
-                CHANCE.choice(found).kill()
-
-    def _family(self, kind: str) -> list[psutil.Process]:
-        kinds = self.service.family()
-        return [each for name in kinds if name.startswith(kind) for each in kinds[name]]
+                CHANCE.choice(family[name]).kill()
 
     def is_complete(self) -> bool:
         self.keep_up()

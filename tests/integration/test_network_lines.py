@@ -31,31 +31,6 @@ def reader(directory: Path, port: int, **options: object) -> NetworkLinesReader:
     return source.streamReader(schema=None)
 
 
-def values(of: NetworkLinesReader, start: dict[str, int], end: dict[str, int]) -> list[str]:
-    parts = of.partitions(start, end)
-    batches = [batch for part in parts for batch in of.read(part)]
-    return [value for batch in batches for value in batch.column("value").to_pylist()]
-
-
-def test_exact_rows_of_awkward_bytes(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    there = reader(tmp_path, port, unterminated="keep")
-    start = there.latestOffset(there.initialOffset(), ReadAllAvailable())
-    packets = [b"crlf\r", b"\n\n\r\n", b"\xef\xbb\xbfbom\n", b"nul\0nul\n", b"\xff\xfe bad\n"]
-    packets += [b"\xe2", b"\x82\xac euro\n", b"a\rb\n", b"last"]
-    with socket.create_connection((HOST, port)) as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for packet in packets:
-            client.sendall(packet)
-        client.shutdown(socket.SHUT_WR)
-        assert client.recv(1) == b""
-    end = there.latestOffset(start, ReadAllAvailable())
-    expected = ["crlf", "", "", "\ufeffbom", "nul\0nul"]
-    expected += ["\ufffd\ufffd bad", "€ euro", "a\rb", "last"]
-    assert values(there, start, end) == expected
-    there.stop()
-
-
 def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
     port = free_ports(2)
     options = {"parallelism": 2, "includeMetadata": "true", "eventTime": "millis_prefix"}

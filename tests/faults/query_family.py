@@ -1,23 +1,18 @@
-"""Any single process of a running query is killed: it goes on or restarts, and nothing is locked.
+"""A running query as a family of processes, each of which may be killed.
 
-A query is a family: the driver's Python, its JVM, the reader, the workers of tasks and commits, and
-the daemons that fork them.
+They are the driver's Python, its JVM, the reader, the workers of tasks and commits, and the daemons
+that fork them.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
-import pytest
 
-from spark_connector_tests.query_process import wait_for_end, wait_until
-from tests.faults.log_account import LogAccount
-from tests.faults.spare_driver import SECONDS, SpareDriver
+from spark_connector_tests.query_process import wait_for_end
+from tests.faults.spare_driver import SpareDriver
 
 DRIVER = Path(__file__).with_name("network_to_log_driver.py")
 
@@ -70,42 +65,3 @@ def _kind(process: psutil.Process) -> str | None:
         return None  # one of the JVM's errands, a `chmod`
     parent = process.parent()
     return f"{'daemon' if parent and parent.name() == 'java' else 'worker'} of {words[-1]}"
-
-
-KILLS = 15
-
-
-@pytest.mark.soak  # in every run `test_network_trust` kills a worker and a driver
-def test_whatever_is_killed_the_lines_go_on_and_come_once(
-    tmp_path: Path, free_ports: Callable[[int], int]
-) -> None:
-    port = free_ports(1)
-    with ExitStack() as cleanup:
-        running, account = Service(tmp_path, port, cleanup), LogAccount(tmp_path / "out", port)
-        kill_and_compare(running, account)
-
-
-def kill_and_compare(running: Service, account: LogAccount) -> None:
-    chance = random.Random(20261121)
-
-    def sent() -> bool:
-        running.keep_up()
-        return account.send(20)
-
-    def published() -> bool:
-        running.keep_up()
-        return account.is_complete()
-
-    for _ in range(KILLS):
-        wait_until(sent, SECONDS, "a port that takes lines")
-        wait_until(published, SECONDS, "the lines in the log")
-        wait_until(sent, SECONDS, "a port that takes lines")
-        time.sleep(chance.uniform(0, 0.3))  # somewhere in the next batch
-        kinds = running.family()
-        kind = chance.choice(sorted(kinds))
-        print("killed:", kind)
-        with suppress(psutil.NoSuchProcess):
-            chance.choice(kinds[kind]).kill()
-    wait_until(sent, SECONDS, "a port that takes lines")
-    wait_until(published, SECONDS, "the lines in the log")
-    account.check()
