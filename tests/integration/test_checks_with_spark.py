@@ -343,11 +343,7 @@ def test_13_4(spark: SparkSession, tmp_path: Path) -> None:
             return StreamSink(capstone.sink_of(capstone.commit), list, options(tmp_path))
 
         assert checks.check_13_4((my_source, my_sink)).passed
-        refuses(
-            checks.check_13_4,
-            (my_source, "two functions"),
-            ((my_source, one_book), "expected two books"),
-        )
+        refuses(checks.check_13_4, ((my_source, one_book), "expected two books"))
 
 
 def test_corrected_counts(spark: SparkSession) -> None:
