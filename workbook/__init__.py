@@ -2,7 +2,7 @@
 
 Every lesson:
 
-- `lesson`: an empty desk at the start, everything stopped at the end, the outcome of a call
+- `lesson`: set up an empty folder, stop everything at the end, show the outcome of a call
 - `checks`: the exercises' checks; `solved` records what you have solved
 - `plots`: charts, and live plots of queries
 - `senders`: free ports, commands and workers to kill
@@ -41,21 +41,16 @@ _NAMES = {
         the_solution""",
     "cluster": "Cluster",
     "explainers": "crash_explainer watermark_explainer",
-    "inside": """
-        QueryProcess doctor frames newest_frame
-        stop_spark wait_until""",
+    "inside": "QueryProcess doctor frames newest_frame wait_until",
     "ledger": "append_once ask_until_reply entries start_ledger",
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
-    "plots": """
-        BLUE GREEN ORANGE RED chart dashboard
-        picture watch""",
+    "plots": "BLUE GREEN ORANGE RED chart dashboard picture watch",
     "lines_drill": "NetworkDriver draw_lines",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
     "senders": "HOST free_ports wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": "open_shop",
-    "solved": "progress",
     "trading": "OPENING SCHEMA Trade first_trades",
     "weather": "Weather draw_requests",
 }

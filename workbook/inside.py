@@ -11,10 +11,7 @@ from spark_connector_tests.query_process import wait_until as wait_until
 from tutorial_pkg.builder.frames import batches_of, head_of
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.durable_log.segments import newest_frames, read_frames
-from tutorial_pkg.session.doctor import examine
-from tutorial_pkg.session.start import stop_spark as stop_spark
-
-doctor = examine
+from tutorial_pkg.session.doctor import examine as doctor  # noqa: F401
 
 
 def frames(log: Path) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:

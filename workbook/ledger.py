@@ -67,7 +67,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.pauses import Answer, patiently
 from tutorial_pkg.core.ports import LOOPBACK
 from workbook.services import ServerProcess
 
@@ -251,13 +251,8 @@ class LedgerServer(socketserver.ThreadingTCPServer):
 # ---- A ledger in its own process -----------------------------------------------------------------
 
 
-def start_ledger(folder: Path, port: int) -> Ledger:
-    """Start a ledger with its data in `folder`. It can be killed, and makes the usual trouble."""
-    return Ledger(folder, port)
-
-
 class Ledger(ServerProcess):
-    """A ledger at `address`, `127.0.0.1:PORT`; see `start_ledger`."""
+    """A ledger at `address`, with its data in `folder`. It makes the usual trouble."""
 
     documentation = DOCUMENTATION
 
@@ -265,6 +260,9 @@ class Ledger(ServerProcess):
         self.address = f"{LOOPBACK}:{port}"
         command = [sys.executable, "-m", __name__, Path(folder).resolve(), port]
         super().__init__(folder, command, port, self.address)
+
+
+start_ledger = Ledger
 
 
 # ---- A client for the notebook and the drill -----------------------------------------------------
@@ -298,7 +296,7 @@ def _read_line(stream: BinaryIO) -> str:
 
 def ask_until_reply(address: str, line: str) -> list[str]:
     """Send a request that changes nothing, again and again, until there is a reply."""
-    return patiently(lambda: request(address, line), _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
+    return _retry(lambda: request(address, line))
 
 
 def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
@@ -308,21 +306,21 @@ def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence
         if request(address, f"MEMO {book} {writer}") != [memo]:
             request(address, f"APPEND {book} {writer} {memo} {len(lines)}", lines)
 
-    patiently(work, _may_pass, PATIENCE_SECONDS, BUSY_SECONDS)
+    _retry(work)
 
 
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, OSError)
+def _retry(work: Callable[[], Answer]) -> Answer:
+    return patiently(work, lambda error: isinstance(error, OSError), PATIENCE_SECONDS, BUSY_SECONDS)
 
 
 def entries(address: str, book: str) -> list[str]:
     """Return the texts of a book, from its first entry on."""
     texts: dict[int, str] = {}
-    for page in itertools.count():
+    page, lines = 0, [""]
+    while lines:
         _, *lines = ask_until_reply(address, f"PAGE {book} {page}")
         texts |= {int(number): text for number, _, text in (line.partition(" ") for line in lines)}
-        if not lines or 1 in texts:
-            break
+        page += 1
     return [texts[number] for number in sorted(texts)]
 
 

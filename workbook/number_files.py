@@ -1,7 +1,6 @@
-"""What the five broken connectors of notebook 11 begin with; their mistakes are in the notebook.
+"""The correct parts of notebook 11's five broken connectors; their mistakes are in the notebook.
 
-The sources read numbers from files that appear in a folder, a number in a line; the sinks write
-such files.
+The sources read numbers from files in a folder, one number per line; the sinks write such files.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
-from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamReader,
@@ -28,15 +26,9 @@ from workbook.plots import GREEN, RED, chart, picture
 # ---- Sources -------------------------------------------------------------------------------------
 
 
-def numbers_in(path: str) -> list[int]:
-    """All numbers in the folder, in the order in which they came."""
-    texts = [file.read_text() for file in sorted(Path(path).glob("*.txt"))]
-    return [int(line) for text in texts for line in text.split()]
-
-
 @dataclass
 class Slice(InputPartition):
-    """The numbers from `start` on and before `end`."""
+    """The numbers from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -55,7 +47,9 @@ class NumberReader(DataSourceStreamReader):
         return {"next": len(self.numbers())}
 
     def numbers(self) -> list[int]:
-        return numbers_in(self.path)
+        """Return all numbers in the folder, in the order of the files' names."""
+        files = sorted(Path(self.path).glob("*.txt"))
+        return [int(line) for file in files for line in file.read_text().split()]
 
     @classmethod
     def source(cls) -> type[DataSource]:
@@ -74,7 +68,7 @@ class Suspect(NumberReader):
 
 
 def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
-    """A source with this reader, which gets the option `path`; named after it unless told."""
+    """Return a source with this reader and its name. The reader gets the option `path`."""
 
     class Source(DataSource):
         @classmethod
@@ -110,22 +104,13 @@ class NumberWriter(DataSourceStreamWriter):
     def __init__(self, path: str) -> None:
         self.path = Path(path)
 
-    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-        raise NotImplementedError(f"{type(self).__name__} has no `write`")
-
-    def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        """There is nothing left to do."""
-
-    def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """There is nothing to clean up."""
-
     @classmethod
     def sink(cls) -> type[DataSource]:
         return sink_of(cls)
 
 
 def sink_of(writer: Any, name: str = "") -> type[DataSource]:
-    """A sink with this writer, which gets the option `path`; named after it unless told."""
+    """Return a sink with this writer and its name. The writer gets the option `path`."""
 
     class Sink(DataSource):
         @classmethod
