@@ -8,52 +8,44 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0 when it did what it should."""
-    words = _parser().parse_args(arguments)
+    """Run one command, and return its exit code."""
     try:
-        return int(words.run(words) or 0)
+        _run(_parser().parse_args(arguments))
     except ModuleNotFoundError as missing:
         print(f"The package {missing.name} is missing. Install it with: pip install '.[workbook]'")
         return 1
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m workbook", description=main.__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
+    parser = argparse.ArgumentParser(prog="python -m workbook")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     progress = commands.add_parser("progress", help="which exercises are solved, and the next one")
     progress.add_argument("--reset", action="store_true", help="forget what is solved")
-    progress.set_defaults(run=_progress)
-
     demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
-    demo.set_defaults(run=_demo)
-
     cluster = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
     cluster.add_argument("--workers", type=int, default=2, help="with one core each (default: 2)")
-    cluster.set_defaults(run=_cluster)
     return parser
 
 
-def _progress(words: argparse.Namespace) -> None:
-    from workbook.solved import progress, reset
+def _run(words: argparse.Namespace) -> None:
+    """Import what the command needs, and nothing else."""
+    if words.command == "progress":
+        from workbook.solved import progress, reset
 
-    if words.reset:
-        print(f"Forgotten: {reset()} solved exercises.")
-    print(progress())
+        if words.reset:
+            print(f"Forgotten: {reset()} solved exercises.")
+        print(progress())
+    elif words.command == "demo":
+        from workbook.demo import run_demo
 
+        run_demo(words.seconds)
+    else:
+        from tutorial_pkg.core.places import work_dir
+        from workbook.cluster import run_cluster
 
-def _demo(words: argparse.Namespace) -> None:
-    from workbook.demo import run_demo
-
-    run_demo(words.seconds)
-
-
-def _cluster(words: argparse.Namespace) -> None:
-    from tutorial_pkg.core.places import work_dir
-    from workbook.cluster import run_cluster
-
-    run_cluster(work_dir("cluster"), words.workers)
+        run_cluster(work_dir("cluster"), words.workers)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Notebook 18's orders, and three broken queries: find the faults from their metrics.
+"""Notebook 18's orders, and three broken queries whose faults you find from their metrics.
 
-The last functions' docstrings give the faults away.
+The docstrings of `_first`, `_second` and `_third` give the faults away.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Order = tuple[int, str, datetime]
 def order_stream(
     spark: SparkSession, per_second: int, most: int = 1000, late: int = 0, hot: bool = False
 ) -> DataFrame:
-    """A stream of orders: `number LONG, shop STRING, time TIMESTAMP`.
+    """Return a stream of orders: `number LONG, shop STRING, time TIMESTAMP`.
 
     Args:
-        per_second: how many arrive.
-        most: how many a batch may have; the others wait in the source, which reports them as lag.
-        late: every second order is that many seconds old.
-        hot: whether 19 of 20 orders are from one shop, instead of a twentieth from each.
+        per_second: the number of orders that arrive per second.
+        most: the limit of a batch. Further orders wait in the source, which reports them as lag.
+        late: the age of every second order, in seconds.
+        hot: whether 19 of 20 orders are from one shop, instead of one from each of 20 shops.
     """
     spark.dataSource.register(_ORDERS)
     options = {"perSecond": per_second, "began": int(1000 * time.time()), "late": late}
@@ -95,7 +95,7 @@ def _third(spark: SparkSession) -> DataStreamWriter:
 
 
 def _work(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Something that takes 8 ms an order."""
+    """Take 8 ms for each order."""
     for batch in batches:
         time.sleep(0.008 * batch.num_rows)
         yield batch.select(["number"])

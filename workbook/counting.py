@@ -22,7 +22,7 @@ from tutorial_pkg.builder import REQUIRED, not_empty
 
 
 class Count:
-    """Counts from 0 on, ten numbers a `fill`, some thousand a second."""
+    """An instance that counts from 0, about two thousand numbers per second."""
 
     def __init__(self, context: Any) -> None:
         self.instance, self.next = context.index, 0
@@ -41,7 +41,7 @@ class Count:
 
 
 def count_source() -> type[DataSource]:
-    """Return a source with two instances, which both count from 0."""
+    """Return a source with two instances."""
     builder = SourceBuilder.stream("count", "instance INT, number LONG", create=Count)
     builder = builder.fill(Count.fill).snapshot(Count.snapshot).restore(Count.restore)
     return builder.distributed(2).build()
@@ -56,7 +56,7 @@ CREATE TABLE IF NOT EXISTS numbers_done (query TEXT, batch BIGINT, PRIMARY KEY (
 
 
 class Stage:
-    """A task: its rows wait in a staging table, under a handle."""
+    """A task, which writes its rows to a staging table under a handle of its own."""
 
     def __init__(self, context: Any) -> None:
         self.handle = uuid.uuid4().hex
@@ -87,7 +87,7 @@ def publish(context: Any, handles: list[str]) -> None:
 
 
 def table_sink() -> type[DataSource]:
-    """Exactly once into the table `numbers` of the option `uri`."""
+    """Return a sink that writes exactly once to the table `numbers`."""
     builder = SinkBuilder.stream("numbers_table", create=Stage).receive_batch(Stage.receive_batch)
     builder = builder.flush(Stage.flush).destroy(Stage.close).commit(publish)
     return builder.option("uri", not_empty, REQUIRED, "the database", "a PostgreSQL URI").build()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import matplotlib
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
-from tqdm import tqdm
 
 from spark_connector_tests.query_process import wait_until
-from tutorial_pkg import item_stream, last_error, start_spark, stop_spark
+from tutorial_pkg import item_stream, start_spark, stop_spark
 from tutorial_pkg.connectors.cpu_log import DATA_FILES
 from tutorial_pkg.core.places import work_dir
 
@@ -46,9 +44,9 @@ def run_demo(seconds: int = 12) -> Path:
 
 
 def _log(query: StreamingQuery, seconds: int) -> datetime:
-    """Let the query run for so long after its first batch; return when that one was done.
+    """Let the query run for `seconds` after its first batch; return the time of that batch.
 
-    Items pile up while Spark warms up, and are all logged at once then.
+    Items pile up while Spark warms up, and the first batch logs them all at once.
     """
 
     def done() -> bool:
@@ -56,11 +54,8 @@ def _log(query: StreamingQuery, seconds: int) -> datetime:
 
     wait_until(done, FIRST_BATCH_SECONDS, "the first batch")
     start = datetime.now(UTC)
-    for _ in tqdm(range(5 * seconds), desc="logging", bar_format="{desc}: {bar} {elapsed}"):
-        if query.isActive:
-            time.sleep(0.2)
-    if query.exception():
-        raise RuntimeError(f"the query failed: {last_error(query)}")
+    print(f"Logging for {seconds} seconds …", flush=True)
+    query.awaitTermination(seconds)  # raises the query's error if it fails
     query.stop()
     return start
 

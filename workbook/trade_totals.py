@@ -27,7 +27,7 @@ A_BATCH = 5000  # rows at most: there are many batches, on a slow machine, too
 
 
 class Exchange:
-    """An exchange with 4,000 trades a second, up to the option `until`."""
+    """An exchange with 4,000 trades per second, `until` trades in all."""
 
     def __init__(self, context: Any) -> None:
         self.exchange, self.until, self.next = context.index, context.options.until, 0
@@ -83,7 +83,7 @@ def write_batch(folder: Path, rows: DataFrame, number: int) -> None:
 
 
 def start_totals(spark: SparkSession, folder: Path, until: int) -> StreamingQuery:
-    """The rolling totals; the source's log, the checkpoint and the output are all in `folder`."""
+    """Start the query; the source's log, the checkpoint and the output are in `folder`."""
     use_rocksdb(spark)
     spark.dataSource.register(exchanges())
     reader = spark.readStream.format("exchanges").option("maxRowsPerTrigger", A_BATCH)
