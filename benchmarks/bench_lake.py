@@ -15,6 +15,7 @@ of a stream is its second one: the first begins with Spark's own preparations.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 import uuid
@@ -169,8 +170,9 @@ def measured(
 def main() -> None:
     given = parse(__doc__ or "", lines=4_000_000)
     folder = Path(tempfile.mkdtemp(dir=work_dir("bench")))
-    with start_s3(folder / "s3") as server:
-        os.environ |= server.environment  # before Spark: its workers have what is there now
+    keys = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": secrets.token_hex()}
+    os.environ |= keys  # before Spark: its workers have what is there now
+    with start_s3(folder / "s3", keys) as server:
         spark = start_spark("bench", **given.conf)
         try:
             with Watch("lake, read") as watch:

@@ -14,7 +14,6 @@ import importlib.metadata
 import json
 import os
 import random
-import secrets
 import signal
 import socket
 import subprocess
@@ -235,14 +234,12 @@ class S3Server(ServerProcess):
     """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
 
     `uri` is the endpoint. The first object that is put into a bucket creates it. Clients need the
-    credentials of `environment` (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), by default new ones.
-    Spark's workers have the variables that `os.environ` has when Spark starts.
+    credentials of `keys`: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Spark's workers have the
+    variables that `os.environ` has when Spark starts.
     """
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
-        new = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": secrets.token_hex()}
-        self.environment = dict(environment or new)
-        key, secret = (self.environment[name] for name in new)
+    def __init__(self, folder: Path, keys: Mapping[str, str]) -> None:
+        key, secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
         user = {
             "name": "lake",
             "credentials": [{"accessKey": key, "secretKey": secret}],

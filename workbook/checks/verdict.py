@@ -79,8 +79,9 @@ def exercise(
                 text = f"The cell you ran last raised {error_line(error)}. Fix it and run it again."
                 return Verdict(False, text, answered=False)
             verdict = judge(answer, *args, **kwargs)
-            problem = record_solved(check.__name__) if verdict.passed else ""
-            return replace(verdict, message=verdict.message + problem)
+            if verdict.passed:
+                record_solved(check.__name__)
+            return verdict
 
         check.__name__ = name or examine.__name__
         vars(check).update(judge=judge, start=start)

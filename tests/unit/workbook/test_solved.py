@@ -69,13 +69,6 @@ def test_only_right_answers_in_a_notebook_count(
     assert solved.solved() == set()
 
 
-def test_verdict_stands_without_a_record(project: Path) -> None:
-    (project / ".work").write_text("a file where the folder belongs")
-    verdict = check(twice)
-    assert verdict.passed
-    assert "progress cannot be recorded" in verdict.message
-
-
 def test_folder_without_notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert solved.progress().startswith("No notebooks in ")
