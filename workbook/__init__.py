@@ -5,14 +5,14 @@ Every lesson:
 - `lesson`: set up an empty folder, stop everything at the end, show the outcome of a call
 - `checks`: the exercises' checks; `solved` records what you have solved
 - `plots`: charts, and live plots of queries
-- `senders`: free ports, commands and workers to kill
-- `inside`: the inner workings that a lesson shows
+- `senders`: free ports; commands and Python workers to kill
+- `inside`: frames of a log, the doctor, processes to kill
 
 Some lessons:
 
 - 05, 08 `explainers`: the watermark and the crash, to play with
 - 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
-- 17 `lines_drill`: the last test of named senders
+- 17 `lines_drill`: the final test of named senders
 - 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
@@ -20,7 +20,7 @@ Some lessons:
 - 20, 21, 22 `batches`: streams cut into batches
 - 20, 21 `trading`: trades; `trade_totals`, a query with state to kill
 - 22 `shop`: orders with their payments and deliveries
-- 13 `ledger`, `ledger_drill`: the capstone's service, and its last test
+- 13 `ledger`, `ledger_drill`: the capstone's service and final test
 
 For the terminal: `__main__` (`python -m workbook`), `demo`, `rerun` (run notebooks and store the
 outputs).

@@ -1,4 +1,4 @@
-"""What lessons show of the inner workings: frames of a log, a doctor's look."""
+"""Inner workings that lessons show: the frames of a log, and the doctor's findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebook 17's final test: the driver to kill, and the picture of what became of the lines."""
+"""Notebook 17's final test: a driver to kill, and a plot of the lines over time."""
 
 from __future__ import annotations
 

@@ -85,7 +85,10 @@ class Service:
 
 
 class Guard:
-    """Ends process `pid` however this one ends: a shell waits for the end of a pipe."""
+    """A shell that signals process `pid` when this process has ended, however that happens.
+
+    The shell waits for the end of a pipe.
+    """
 
     def __init__(self, pid: int, end_signal: int) -> None:
         self._shell = subprocess.Popen(
@@ -194,7 +197,7 @@ class ServerProcess(Service):
         self._process.kill()
         self._process.wait()
 
-    _stop = _kill  # what a client has been told is on disk survives
+    _stop = _kill  # confirmed data survives a kill
 
 
 def start_nats(folder: Path, *flags: str) -> ServerProcess:
