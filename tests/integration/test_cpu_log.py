@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pyspark.sql.streaming import StreamingQuery
 from tutorial_pkg import parse_cpu_log
 from tutorial_pkg.connectors.cpu_log.record import read_record
 
-LINE = re.compile(r"[0-9]{13},[01]\.[0-9]{6},item [0-9]+")
 AWKWARD = ["", None, "a,b,,", "\"q\" 'q'", "a\nb", "\r\n", "\\", "\\n", "\\\\", "\\N", "\0", "😀 é"]
 
 

