@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.query_process import wait_until
@@ -81,12 +83,19 @@ def network_lines(
 ) -> StreamSource:
     port = first_of_free_ports(2)
 
+    def listening() -> bool:
+        """Ignore the reader of a driver that was killed: it lives some seconds longer."""
+        status = network_status(folder)
+        with suppress(psutil.NoSuchProcess):
+            return status.listening and psutil.Process(status.process).ppid() != 1
+        return False
+
     def feed(numbers: Sequence[int]) -> None:
-        wait_until(lambda: network_status(folder).listening, 60, "listening")
+        wait_until(listening, 60, "listening")
         send_lines("127.0.0.1", port, [str(number) for number in numbers], tls=tls)
 
     def halves(number: int) -> Iterator[None]:
-        wait_until(lambda: network_status(folder).listening, 60, "listening")
+        wait_until(listening, 60, "listening")
         with Channel(("127.0.0.1", port), tls) as sender:
             sender.send(str(number)[:-1].encode())
             yield
