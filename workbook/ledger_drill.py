@@ -73,21 +73,23 @@ class Account:
     def draw(self) -> None:
         """Plot both books over time.
 
-        Each outage is shaded, from the kill until all orders from before it are copied.
+        Each outage is shaded: from the kill until all orders from before it are copied, and new
+        ones arrive.
         """
         seconds, orders, copies = zip(*self.history, strict=True)
         figure, axes = chart("seconds", "entries", height=3.2)
         for number, (at, name) in enumerate(self.kills):
             before = max(ordered for second, ordered, _ in self.history if second <= at)
-            end = next(second for second, _, copied in self.history if copied >= before)
+            works = [s for s, ordered, copied in self.history if min(ordered - 1, copied) >= before]
+            end = next(iter(works), seconds[-1])
             shade_outage(axes, number, name, (at, end))
         axes.plot(seconds, orders, color=GRAY)
         axes.step(seconds, copies, color=BLUE, where="post")
         axes.set_ylim(0, 1.3 * orders[-1])
         axes.text(seconds[-1], 1.03 * orders[-1], "orders", color=GRAY, ha="right", va="bottom")
-        axes.text(seconds[-1], 0.8 * copies[-1], "copies", color=BLUE, ha="right", va="top")
-        alt = "The number of orders rises steadily. The number of copies follows it in steps. It "
-        alt += "stands still after each of the three kills, and then catches up."
+        axes.text(seconds[-1], 0.5 * copies[-1], "copies", color=BLUE, ha="right", va="top")
+        alt = "The number of orders rises, except while the ledger is down. The number of copies "
+        alt += "follows in steps. It stands still after each of three kills, and then catches up."
         picture(figure, alt=alt)
 
     @property
