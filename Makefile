@@ -6,6 +6,8 @@ BIN := .venv/bin
 READY := .venv/ready
 UV := uv==0.13.9
 OURS := --no-deps --no-build-isolation --editable . --editable kit
+# A sign of life every nine seconds, until the line of the recipe that begins with it has ended.
+BEAT := t=0; while sleep 9; do t=$$((t + 9)); echo "    $$t s ..."; done & trap "kill $$!" EXIT;
 # A folder made by `make wheelhouse` replaces the package index: nothing is downloaded then.
 OFFLINE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Four at a time, a file or a class each: half of a Spark test is waiting. The longest come first.
@@ -69,7 +71,7 @@ $(READY): requirements.lock pyproject.toml kit/pyproject.toml Makefile
 	@echo "1/4 A Python environment in .venv (5 s)"
 	@$(PYTHON) -m venv .venv
 	@echo "2/4 PySpark, JupyterLab and what the lessons use, 1.5 GB (30 s to some minutes)"
-	@if $(BIN)/python -m pip install --quiet $(OFFLINE) $(UV) 2>/dev/null; \
+	@$(BEAT) if $(BIN)/python -m pip install --quiet $(OFFLINE) $(UV) 2>/dev/null; \
 		then $(BIN)/uv pip install --python $(BIN)/python $(OFFLINE) --no-deps -r requirements.lock 2>&1 \
 			| grep -v '^ [+~-]'; $(BIN)/uv pip install --quiet --python $(BIN)/python $(OURS); \
 		else echo "    uv cannot be installed here; pip takes three times as long"; \
@@ -83,7 +85,7 @@ $(READY): requirements.lock pyproject.toml kit/pyproject.toml Makefile
 		&& mkdir -p $$static/custom && cp .jupyter/custom.css $$static/custom/
 	@echo "4/4 Java, and Spark's classes in an archive for a faster start (20 s)"
 	@# Notebooks are trusted and modules compiled on one core, Spark's classes prepared on the other.
-	@{ $(BIN)/jupyter trust notebooks/*.ipynb && \
+	@$(BEAT) { $(BIN)/jupyter trust notebooks/*.ipynb && \
 		$(BIN)/python -m compileall -q -x '/(tests?|pip|setuptools)/' .venv/lib; } >/dev/null & \
-		$(BIN)/python -m tutorial_pkg prepare && wait
+		compiling=$$!; $(BIN)/python -m tutorial_pkg prepare && wait $$compiling
 	@touch $(READY)
