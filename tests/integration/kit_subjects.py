@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import ssl
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,8 @@ def network_lines(
         """Ignore the reader of a driver that was killed: it lives some seconds longer."""
         status = network_status(folder)
         with suppress(psutil.NoSuchProcess):
-            return status.listening and psutil.Process(status.process).ppid() != 1
+            parents = psutil.Process(status.process).parents()
+            return status.listening and os.getpid() in {process.pid for process in parents}
         return False
 
     def feed(numbers: Sequence[int]) -> None:
