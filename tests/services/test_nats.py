@@ -14,18 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from pyspark.sql import SparkSession
 
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from spark_connector_tests.query_process import wait_until
-from tests.properties import TEXTS, holds
 from tests.services.batches import column, read_all, write
 from tests.services.nats_streams import SCHEMA, Streams
 from tests.services.secrets import SECRET
-from tests.soak import few_or_many
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Options, SinkContext
@@ -458,12 +455,12 @@ def publish(streams: Streams, *subjects: str, **options: str) -> None:
 def test_all_columns_and_equal_rows_are_written(
     streams: Streams, name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    rows = f"value AS data; '{name}.a' AS subject; MAP('kind', 'x') AS headers"
+    rows = f"value AS data; '{name}.a' AS subject; MAP('kind', 'é:\t,x') AS headers"
     assert write(spark, NatsDataSource, rows, tmp_path, **streams.options) is None
     messages = streams.messages(name)
     assert Counter(message.data for message in messages) == Counter([b"1", b"2", b"2"])
     assert {(message.subject, message.headers["kind"]) for message in messages} == {
-        (f"{name}.a", "x")
+        (f"{name}.a", "é:\t,x")
     }
     assert len({message.headers["Nats-Msg-Id"] for message in messages}) == 3
 
@@ -489,41 +486,3 @@ def test_only_streams_acknowledge(streams: Streams, name: str, reply: bytes) -> 
 def test_unusable_subject_is_named(streams: Streams, subject: str) -> None:
     with pytest.raises(RuntimeError, match=f"subject `{subject}`"):
         publish(streams, subject)
-
-
-# Most of them can be sent.
-HEADER_NAMES = st.text("abXY01!#$%&'*+-.^_`|~", min_size=1, max_size=4) | st.sampled_from("é :")
-HEADER_VALUES = st.none() | st.text("ab é,:\t\x0b\x85", max_size=4) | TEXTS
-HEADERS = st.none() | st.dictionaries(HEADER_NAMES, HEADER_VALUES, max_size=1)
-MESSAGES = st.lists(st.tuples(st.none() | st.binary(max_size=9), HEADERS), max_size=4)
-
-
-@few_or_many("examples", 40, 1_000)
-def test_messages_round_trip(streams: Streams, name: str, examples: int) -> None:
-    """Or a header that cannot be sent is an error, and nothing is sent."""
-    options = Options(FORMAT, WRITE).parse({**streams.options, "subject": f"{name}.a"})
-    stream, place = reader(streams, name), 0
-    batch_ids, kind = count(), pa.map_(pa.string(), pa.string())
-
-    def check(rows: list[tuple[bytes | None, dict[str, str | None] | None]]) -> None:
-        nonlocal place
-        data, headers = [row[0] for row in rows], [row[1] for row in rows]
-        pairs = [header and list(header.items()) for header in headers]
-        columns = {"data": pa.array(data, pa.binary()), "headers": pa.array(pairs, kind)}
-        with closing(Publisher(SinkContext("query", next(batch_ids), 0, options))) as task:
-            try:
-                task.send(pa.RecordBatch.from_pydict(columns))
-            except ValueError as error:
-                assert "column `headers`" in str(error)
-                return
-        start = stream.initialOffset() if place == 0 else place
-        batches, place = read_all(stream, start)
-        read = [row for batch in batches for row in batch.to_pylist()]
-        assert [row["data"] for row in read] == [payload or b"" for payload in data]
-        for row, sent in zip(read, headers, strict=True):
-            received = dict(row["headers"])
-            assert received.pop("Nats-Msg-Id")
-            assert received == {key: value or "" for key, value in (sent or {}).items()}
-
-    holds(check, examples, MESSAGES)
-    stream.stop()

@@ -1,4 +1,4 @@
-"""Rows in Python's types, and record batches, packed for Spark. See also `test_conversions`."""
+"""Rows in Python's types, and record batches, packed for Spark."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from pyspark.sql.types import (
 )
 
 from tests.stream_runs import NUMBER
+from tests.values import NESTED, VALUES, comparable
+from tutorial_pkg.builder.frames import batches_of, encode
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 
 PAIR = StructType().add("number", LongType()).add("text", StringType())
@@ -111,6 +113,16 @@ def test_equal_column_names_are_filled_in_order() -> None:
 def test_value_is_converted(kind: Any, value: Any, expected: Any) -> None:
     schema = StructType().add("value", kind)
     assert packed(schema, (value,), (None,)) == [{"value": expected}, {"value": None}]
+
+
+def test_extremes_are_read_back_from_a_frame() -> None:
+    schema = StructType()
+    for kind in (kinds := {**VALUES, **NESTED}):
+        schema.add(kind.simpleString(), kind)
+    given = [*zip(*kinds.values(), strict=True), (None,) * len(kinds)]
+    [logged] = batches_of(encode([RowPacker(schema).pack(given)], "{}"))
+    read = [list(row.values()) for row in logged.to_pylist(maps_as_pydicts="strict")]
+    assert comparable(read) == comparable(given)
 
 
 @pytest.mark.parametrize(

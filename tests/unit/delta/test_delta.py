@@ -18,8 +18,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
-from tests.properties import IN_FOLDERS
 from tests.stream_runs import Run
+from tests.values import IN_FOLDERS
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
 from tutorial_pkg.builder.functions import Retries
 from tutorial_pkg.connectors.delta import DeltaDataSource, sink

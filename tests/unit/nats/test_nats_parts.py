@@ -84,6 +84,12 @@ def test_row_may_have_its_own_id(value: str | None) -> None:
     assert message.headers[ID]
 
 
+@pytest.mark.parametrize("pair", [("é", "x"), ("a b", "x"), ("a", " x"), ("a", "x\ny")])
+def test_header_that_cannot_be_sent_is_an_error(pair: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match="column `headers`"):
+        messages(["x"], headers=pa.array([[pair]], pa.map_(pa.string(), pa.string())))
+
+
 @pytest.mark.parametrize("subject", ["$JS.API.STREAM.DELETE.S", "$SYS.REQ"])
 def test_servers_own_subject_is_an_error(subject: str) -> None:
     with pytest.raises(ValueError, match="subject"):

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import assume
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DayTimeIntervalType, StructType, TimeType
 
-from tests.properties import EXAMPLES, KINDS, holds, same, structs, typed
 from tests.unit.objects.folders import options_of, rows
+from tests.values import NESTED, VALUES, comparable
 from tutorial_pkg.builder import FunctionError, RowPacker
 from tutorial_pkg.connectors.arrow_columns import check_flat
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.objects.writing import ObjectDraft
 
+DEEP, SPAN, TIME = (kind.simpleString() for kind in (*NESTED, DayTimeIntervalType(), TimeType()))
+REFUSED: dict[str, set[str]] = {
+    "jsonl": {"float", "double", "binary", DEEP, SPAN, TIME},  # JSON has no NaN and no Infinity
+    "csv": {"binary", DEEP},
+    "avro": {SPAN, TIME},
+    "parquet": set(),
+}
 
-@EXAMPLES
+
 @pytest.mark.parametrize("form", ["jsonl", "csv", "avro", "parquet"])
-def test_rows_survive_a_round_trip(tmp_path: Path, form: str, examples: int) -> None:
-    def check(table: tuple[StructType, list[dict[str, Any] | None]]) -> None:
-        schema, written = table[0], [row for row in table[1] if row is not None]
-        assume(written)
+def test_extremes_survive_a_round_trip(tmp_path: Path, form: str) -> None:
+    refused = set()
+    options = options_of(tmp_path, WRITE, format=form)
+    for kind, values in {**VALUES, **NESTED}.items():
+        schema = StructType().add("the column", kind).add("n", "long")
+        written = [{"the column": value, "n": n} for n, value in enumerate([*values, None])]
         batch = RowPacker(schema).pack(written)
-        options = options_of(tmp_path, WRITE, format=form)
         try:
             check_flat(form, schema)
             draft = ObjectDraft(options, batch.schema)
@@ -32,8 +38,8 @@ def test_rows_survive_a_round_trip(tmp_path: Path, form: str, examples: int) -> 
             (tmp_path / f"a.{form}").write_bytes(draft.finish().read())
             read = rows(tmp_path, schema, format=form)
         except (ValueError, FunctionError) as error:
-            assert any(f"`{name}" in str(error) for name in schema.names), error
+            assert "`the column`" in str(error)
+            refused.add(kind.simpleString())
         else:
-            assert same(read, written)
-
-    holds(check, examples, typed(structs(KINDS)))
+            assert comparable(read) == comparable(written)
+    assert refused == REFUSED[form]

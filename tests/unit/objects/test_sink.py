@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from tests.properties import IN_FOLDERS
 from tests.unit.objects.folders import QUERY, VALUE, Query, rows, store_at, stream, values
+from tests.values import IN_FOLDERS
 from tutorial_pkg.connectors.objects import object_log
 
 
