@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import site
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -23,8 +22,6 @@ import pytest
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.faults.spare_driver import PROJECT, SECONDS
-from tests.network_queries import HOST
-from tutorial_pkg import network_status, send_lines
 from tutorial_pkg.session.java import find_java
 from workbook.cluster import Cluster
 
@@ -119,90 +116,6 @@ def test_own_session_gets_the_package_as_a_zip(folder: Path, environment: dict[s
     job = f"--conf spark.executor.memory=512m {JOB} {folder}/shared own"
     told = run(folder, environment, "bash", "-c", submit.replace("my_job.py", job))
     assert told == ["imported from the zip", *RAN]
-
-
-class Job:
-    """The documented command, as a service runs it."""
-
-    def __init__(self, command: str, environment: dict[str, str], output: Path) -> None:
-        self._output = output
-        with output.open("wb") as log:
-            self._process = subprocess.Popen(
-                ["bash", "-c", f"exec {command}"],
-                cwd=PROJECT,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def said(self, pattern: str) -> re.Match[str] | None:
-        assert self._process.poll() in (None, 0), self.text()
-        return re.search(pattern, self.text())
-
-    def text(self) -> str:
-        return self._output.read_text(errors="replace")
-
-    def terminate(self) -> int:
-        """SIGTERM to the process that was started, as a service manager sends it."""
-        self._process.terminate()
-        return self._process.wait(SECONDS)
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-
-@pytest.fixture
-def job(
-    folder: Path, environment: dict[str, str], free_ports: Callable[[int], int]
-) -> Iterator[tuple[Job, int]]:
-    port = free_ports(1)
-    (command,) = [c for c in commands() if "cpu_log_job.py" in c]
-    command = command.replace("/shared/job", str(folder / "shared")).replace("11000", str(port))
-    command = command.replace("spark-submit", "spark-submit --conf spark.executor.memory=512m")
-    environment = {**environment, "PYTHONPATH": str(PROJECT)}  # of the driver's machine
-    running = Job(command.strip(), environment, folder / "job.log")
-    yield running, port
-    running.close()
-
-
-@pytest.mark.soak
-def test_submitted_job_ends_after_its_batch(job: tuple[Job, int], folder: Path) -> None:
-    running, port = job
-    log = folder / "shared" / "log"
-    wait_until(lambda: running.said("") and network_status(log).listening, SECONDS, "a listener")
-    for second in (1, 12, 23, 34):  # the watermark is one window behind, and two behind close
-        send_lines(HOST, port, [f"{second}000,{number}" for number in range(50)])
-    written = folder / "shared" / "cpu_log"
-    wait_until(lambda: "1970-01-01 00:00:00 50 lines" in published(written), SECONDS, "a window")
-    url = running.said(r"Metrics: (http://\S+)").group(1)
-    counted = 'spark_query_rows_in_total{query="cpu_log_job"} 200.0\n'
-    wait_until(lambda: counted in answer_of(url), SECONDS, "the metrics of all lines")
-    send_lines(HOST, port, ["99000,the last one"])
-    notes = folder / "shared" / "checkpoint"
-    begun = wait_until(
-        lambda: batches(notes / "offsets") - batches(notes / "commits"),
-        SECONDS,
-        "a batch that runs",
-    )
-    assert running.terminate() == 0, running.text()
-    assert re.search(r"Stopped after \d+ lines", running.text())
-    assert begun <= batches(notes / "commits"), "the batch was broken off"
-
-
-def batches(notes: Path) -> set[int]:
-    return {int(file.name) for file in notes.iterdir() if file.name.isdigit()}
-
-
-def published(folder: Path) -> str:
-    return "".join(file.read_text() for file in folder.glob("data.*.csv"))
-
-
-def answer_of(url: str) -> str:
-    with urllib.request.urlopen(url) as answer:
-        return str(answer.read().decode())
 
 
 # ---- Who may -----------------------------------------------------------------------------------

@@ -17,20 +17,16 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from spark_connector_tests import examine_source
 from tests.integration import kit_subjects
 from tutorial_pkg import (
-    Peeked,
-    QueryMetrics,
     SourceBuilder,
     last_error,
     network_status,
     parse_cpu_log,
-    peek,
     register,
     send_lines,
     start_spark,
 )
 from tutorial_pkg.builder import Buffer
 from tutorial_pkg.core.waiting import wait_until
-from tutorial_pkg.observe import LogRowsSink
 
 SECONDS = 120
 LINES = [f"line {number}" for number in range(1_013)]
@@ -86,19 +82,6 @@ def test_lines_come_over_the_network(
     wait_until(lambda: len(items(tmp_path)) >= len(LINES), SECONDS, "all lines logged")
     query.stop()
     assert items(tmp_path) == sorted(LINES)
-
-
-@pytest.mark.parametrize("name", ["objects", "delta_py"])
-def test_lake_is_written_and_read(
-    spark: SparkSession, lines: Path, tmp_path: Path, name: str
-) -> None:
-    kind = {"format": "parquet"} if name == "objects" else {}
-    stream = spark.readStream.format("file_lines").load(str(lines))
-    writer = stream.writeStream.format(name).options(**kind).trigger(availableNow=True)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    assert writer.start(str(tmp_path / "lake")).awaitTermination(SECONDS)
-    read = spark.read.format(name).options(**kind).load(str(tmp_path / "lake"))
-    assert sorted(row.value for row in read.collect()) == sorted(LINES)
 
 
 # ---- The builder -----------------------------------------------------------------------------
@@ -163,26 +146,6 @@ def test_last_error_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
         query.awaitTermination(SECONDS)
     told = "ValueError: eventTime=millis_prefix: no epoch milliseconds before the first comma of"
     assert (last_error(query) or "").startswith(told)
-
-
-def test_rows_and_metrics_of_a_running_query(
-    spark: SparkSession, lines: Path, tmp_path: Path
-) -> None:
-    found: list[Peeked] = []
-    metrics = QueryMetrics()
-    spark.streams.addListener(metrics)
-    spark.dataSource.register(LogRowsSink)
-    stream = spark.readStream.format("file_lines").load(str(lines))
-    writer = peek(stream, "lines", to=found.append).writeStream.format("log_rows")
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName(
-        "looked at"
-    )
-    assert writer.trigger(availableNow=True).start().awaitTermination(SECONDS)
-    wait_until(lambda: found, SECONDS, "a row")
-    assert found[0].row.value in LINES
-    wait_until(lambda: metrics.query("looked at").state == "stopped", SECONDS, "its end")
-    assert metrics.query("looked at").rows_in_total == len(LINES)
-    spark.streams.removeListener(metrics)
 
 
 # ---- What needs a local JVM says so ----------------------------------------------------------

@@ -15,10 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
-from tests.since import since_4_2
 from tutorial_pkg import SourceBuilder, builder_status, last_error
-from tutorial_pkg.builder import Buffer, integer
-from tutorial_pkg.core.spark_versions import HAS_LIMITS
+from tutorial_pkg.builder import Buffer
 
 SECONDS = 180  # until something that must happen counts as not happening
 BLOCKED = 600  # seconds that a `fill` blocks, far longer than the test takes
@@ -121,47 +119,3 @@ def test_every_type_passes_the_log(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(map(str, spark.table("typed_rows").collect())) == sorted(
         map(str, expected.collect())
     )
-
-
-def test_batch_reads_each_instance(spark: SparkSession) -> None:
-    def fill(state: list[int], buffer: Buffer) -> None:
-        buffer.add(state.pop())
-        if not state:
-            buffer.close()
-
-    counted = SourceBuilder.batch("counted", "n LONG", lambda context: [context.index, 7])
-    spark.dataSource.register(counted.fill(fill).distributed(2).build())
-    assert sorted(row.n for row in spark.read.format("counted").load().collect()) == [0, 1, 7, 7]
-
-
-@pytest.mark.parametrize("without_log", [pytest.param(False, marks=since_4_2), True])
-def test_pages_through_the_log_and_without_one(
-    spark: SparkSession, tmp_path: Path, without_log: bool
-) -> None:
-    """Two splits, one of them grows; a query for each half, and the second is started twice."""
-    asked, name = tmp_path / "asked", f"pages_{without_log}".lower()
-    asked.touch()
-
-    def read(context: Any, split: str, position: Any) -> tuple[list[int], int]:
-        """As a service that is asked for what came since."""
-        start, most = position or 0, context.options.most
-        numbers = range(start, min(start + 100, most if split == "long" else 7))
-        if numbers:
-            with asked.open("a") as file:
-                print(split, position, file=file)
-        return [*numbers], numbers.stop if numbers else start
-
-    builder = SourceBuilder.cursor(name, "number LONG", read).option("most", integer(0), 0, "rows")
-    builder = builder.splits(lambda context: {"long": 0, "short": 0})
-    spark.dataSource.register((builder.replayable() if without_log else builder).build())
-    for most in (507, 1_013, 1_013):
-        stream = spark.readStream.format(name).option("most", most)
-        rows = stream.load() if without_log else stream.load(str(tmp_path / "log"))
-        for _ in range(1 if HAS_LIMITS else 7):  # there a batch ends after a second with a page
-            query = start(rows, tmp_path, availableNow=True)
-            assert query.awaitTermination(SECONDS) and query.exception() is None
-    assert sorted(written(spark, tmp_path)) == sorted([*range(1_013), *range(7)])
-    pages = asked.read_text().splitlines()
-    assert len(set(pages)) == len(pages) == 6 + 6 + 1, "no page twice"
-    batch = spark.read.format(name).option("most", 250).load()
-    assert sorted(row.number for row in batch.collect()) == sorted([*range(250), *range(7)])

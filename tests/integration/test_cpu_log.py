@@ -90,18 +90,6 @@ def test_awkward_items_are_read_back(spark: SparkSession, out: Path) -> None:
         assert all(0 <= row.cpu_usage <= 1 and row.timestamp.year >= 2020 for row in rows)
 
 
-def test_line_of_another_format_is_kept_whole(spark: SparkSession) -> None:
-    micros = "1583309377078000,0.5,in microseconds: after the year 9999"
-    texts = ["no log line, \\n", micros, "1,0.5,a\\n", None]
-    df = spark.createDataFrame([(text,) for text in texts], "value STRING")
-    assert [tuple(row)[1:] for row in parse_cpu_log(df).collect()] == [
-        (None, "no log line, \\n"),
-        (None, micros),
-        (0.5, "a\n"),
-        (None, None),
-    ]
-
-
 def test_stream_reads_what_a_stream_writes(spark: SparkSession, feed: Feed, out: Path) -> None:
     feed.add(500)
     drain(feed.stream(), out, maxFileBytes="20000")

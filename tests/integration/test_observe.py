@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
@@ -55,22 +54,6 @@ def test_peek_shows_rows_of_each_batch(spark: SparkSession, tmp_path: Path) -> N
     assert [p.partition for p in firsts] == [0, 1], "of each partition, here of each file"
     assert sorted(p.row.value for p in firsts) == ["0-0", "0-1"], "the first ones"
     assert str(firsts[0]).startswith("all lines | batch 0, partition ")
-
-
-def test_peek_takes_any_column(spark: SparkSession, tmp_path: Path) -> None:
-    found: list[Peeked] = []
-    df = lines(spark, tmp_path / "in", 2)
-    no_order = F.create_map("value", F.lit(1)).alias("m")  # nothing sorts maps
-    odd = df.select(
-        F.lit(None).cast("string").alias("a `b`.c"), F.struct("value").alias("s"), no_order
-    )
-    run(peek(odd, "odd", rows=1, to=found.append), tmp_path, "odd", format="noop")
-    wait_until(lambda: found, 60, "the peek")
-    assert found[0].row.asDict(True)["a `b`.c"] is None
-    assert found[0].row.s == Row(value="0-0" if "0-0" in found[0].row.m else "0-1")
-    before = len(found)
-    run(peek(odd.limit(0), "odd", to=found.append), tmp_path, "nothing", format="noop")
-    assert len(found) == before
 
 
 def test_peek_refuses_what_it_cannot_show(spark: SparkSession) -> None:

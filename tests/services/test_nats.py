@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -463,23 +462,6 @@ def test_all_columns_and_equal_rows_are_written(
         (f"{name}.a", "é:\t,x")
     }
     assert len({message.headers["Nats-Msg-Id"] for message in messages}) == 3
-
-
-@pytest.mark.parametrize("reply", [b"thank you", b'{"stream": "", "seq": 1}', b"[1]"])
-def test_only_streams_acknowledge(streams: Streams, name: str, reply: bytes) -> None:
-    """A service on the subject responds without storing anything."""
-
-    async def serve(broker: Any) -> None:
-        async def respond(message: Any) -> None:
-            await message.respond(reply)
-
-        await broker._nc.subscribe("service.>", cb=respond)
-        await broker._nc.flush()
-        loop = asyncio.get_running_loop()
-        with pytest.raises(RuntimeError, match=r"`service\.x`"):
-            await loop.run_in_executor(None, publish, streams, f"{name}.b", "service.x")
-
-    streams.ask(serve)
 
 
 @pytest.mark.parametrize("subject", ["a b", "a..b", "nowhere", ""])

@@ -11,10 +11,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.services.databases import UNUSUAL
-from tests.since import since_4_2
 from tutorial_pkg.builder import FunctionError, Options
 from tutorial_pkg.connectors.postgres import PostgresDataSource, connection
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
@@ -218,23 +217,6 @@ def test_await_writers_reads_late_commits(
     assert [row["who"] for row in rows] == expected
 
 
-@pytest.mark.parametrize(("read", "written"), [("t", "leaf"), ("leaf", "t")])
-def test_writers_to_partitions_are_awaited(
-    url: str, database: Database, read: str, written: str
-) -> None:
-    """A writer to the root takes its key before it locks the partition."""
-    database.execute("CREATE TABLE t (id serial, n int) PARTITION BY RANGE (n)")
-    database.execute("CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (9)")
-    stream = Stream(url, table=read, key="id", awaitWriters="true")
-    with psycopg.connect(url) as late:
-        late.execute(f"LOCK TABLE ONLY {written} IN ROW EXCLUSIVE MODE".encode())
-        late.execute("SELECT nextval('t_id_seq')")
-        database.execute("INSERT INTO leaf (id, n) VALUES (nextval('t_id_seq'), 2)")
-        assert stream.rows() == []
-        late.execute(f"INSERT INTO {written} VALUES (1, 1)".encode())
-    assert sorted(row["n"] for row in stream.rows()) == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
@@ -276,17 +258,6 @@ def test_table_is_known_by_its_oid(url: str, database: Database) -> None:
     assert continued.read(start, stream.offset) == []
 
 
-@since_4_2
-def test_available_now_waits_for_writers_in_time(url: str, database: Database) -> None:
-    database.execute("CREATE TABLE t (id serial PRIMARY KEY)")
-    stream = Stream(url, key="id", awaitWriters="true", waitSeconds=1)
-    stream.reader.prepareForTriggerAvailableNow()
-    with psycopg.connect(url) as writer:
-        writer.execute("INSERT INTO t DEFAULT VALUES")
-        with fails(TimeoutError, "`t`", "`waitSeconds`"):
-            stream.rows()
-
-
 # ---- Changes -------------------------------------------------------------------------------------
 
 
@@ -324,18 +295,6 @@ def test_all_types_in_changes(url: str, database: Database, name: str) -> None:
     full, empty = (row["after"] for row in stream.rows())
     assert full == {**VALUES, "id": 1}
     assert empty == {**dict.fromkeys(VALUES), "id": 2}
-
-
-def test_domains_and_generated_columns(url: str, database: Database, name: str) -> None:
-    """The log has no generated columns, and domains by their names only."""
-    database.execute("CREATE DOMAIN whole AS int; CREATE DOMAIN list AS float8[]")
-    database.execute(
-        "CREATE TABLE t (id whole PRIMARY KEY, more int GENERATED ALWAYS AS (id + 1) STORED, "
-        "many list)"
-    )
-    stream = Stream(url, slot=name)
-    database.execute("INSERT INTO t VALUES (5, DEFAULT, '{1.5}')")
-    assert [row["after"] for row in stream.rows()] == [{"id": 5, "many": [1.5]}]
 
 
 def test_changes_replay_until_committed(url: str, database: Database, name: str) -> None:
@@ -526,23 +485,6 @@ def test_log_of_other_tables_is_released(url: str, database: Database, name: str
     database.execute("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 20000)")
     assert stream.rows() == []
     assert next(iter(stream.offset.values())) > next(iter(before.values())) + (16 << 20)
-
-
-def test_row_policy_cannot_cut_a_snapshot(url: str, database: Database, name: str) -> None:
-    role = f"role_{name}"
-    database.execute(
-        f"CREATE ROLE {role} REPLICATION; CREATE SCHEMA s AUTHORIZATION {role}".encode()
-    )
-    database.execute(f"GRANT CREATE ON DATABASE {name} TO {role}; SET ROLE {role}".encode())
-    database.execute("CREATE TABLE s.t (id int PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)")
-    database.execute("ALTER TABLE s.t FORCE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY")
-    database.execute("CREATE POLICY odd ON s.t USING (id % 2 = 1)")
-    by_role = make_conninfo(url, options=f"-c role={role}")
-    assert batch(by_role, table="s.t") == [[{"id": 1}]]
-    with fails(psycopg.errors.InsufficientPrivilege, "row-level security"):
-        Stream(by_role, table="s.t", slot=name, snapshot="true")
-    look = "SELECT FROM pg_replication_slots WHERE database = current_database()"
-    wait_until(lambda: not database.execute(look).rowcount, 30, "the end of the slot")
 
 
 CHANGED: dict[str, type[Exception]] = {

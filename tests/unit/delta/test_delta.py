@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -298,24 +297,6 @@ def test_lost_or_damaged_version_is_an_error(tmp_path: Path, damage: Any, error:
         run.rows()
 
 
-def test_empty_commit_is_an_error_for_all(tmp_path: Path) -> None:
-    query = Query(tmp_path)
-    query.write(0, [(1, "a")])
-    query.write(1, [(2, "b")])
-    commit = entry_of(tmp_path, DeltaTable(tmp_path).version())
-    commit.write_bytes(b"")
-    for work in (
-        lambda: batch(tmp_path),
-        lambda: Query(tmp_path),
-        lambda: query.write(2, [(3, "c")]),
-    ):
-        with pytest.raises(Exception, match=f"{commit.name} is empty or damaged"):
-            work()
-    commit.unlink()
-    query.write(1, [(2, "b")])
-    assert content(tmp_path) == [(1, "a"), (2, "b")]
-
-
 @pytest.mark.parametrize("mode", [{}, {"mode": "upsert", "key": "id"}])
 def test_commit_and_its_files_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: dict[str, str]
@@ -438,20 +419,3 @@ def test_partition_values_as_in_other_tools(tmp_path: Path) -> None:
     assert {row["id"]: row["item"] for row in changes} == expected
     with pytest.raises(ValueError, match="column `raw` is BINARY"):
         Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
-
-
-def test_files_of_other_tools(tmp_path: Path) -> None:
-    """Spark writes timestamps as INT96. Some tools repeat partition columns in their files."""
-    last, naive = datetime(9999, 12, 31, tzinfo=UTC), pa.timestamp("us")
-    at = pa.timestamp("us", "UTC")
-    schema = pa.schema([("at", at), ("part", at), ("list", pa.list_(at))])
-    row = {"at": last, "part": last, "list": [last]}
-    write_deltalake(tmp_path, pa.Table.from_pylist([row], schema), partition_by=["part"])
-    as_written = pa.schema([("at", naive), ("part", at), ("list", pa.list_(naive))])
-    file, entry = DeltaTable(tmp_path).file_uris()[0], entry_of(tmp_path, 0)
-    size = Path(file).stat().st_size
-    rows = pa.Table.from_pylist([row], as_written)
-    pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
-    now = f'"size":{Path(file).stat().st_size}'
-    entry.write_text(entry.read_text().replace(f'"size":{size}', now))
-    assert batch(tmp_path) == next_rows(stream(tmp_path, startingVersion=0)) == [row]

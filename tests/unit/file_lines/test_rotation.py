@@ -165,46 +165,6 @@ def test_copytruncate_between_listing_and_opening(log, monkeypatch, restarts, ne
     assert tailing.batch() == []
 
 
-@RESTARTS
-@PATTERNS
-def test_a_file_that_one_listing_missed(log, monkeypatch, restarts, pattern):
-    tailing = tailed(log, *numbers(1, 3), pattern=pattern, restarts=restarts)
-    append(log, *numbers(4, 5))
-    rotate(log, *numbers(6, 7))
-    really_scan, missed = os.scandir, [f"{log.name}.1"]
-
-    class Scan:
-        def __init__(self, place) -> None:
-            with really_scan(place) as entries:
-                name = missed.pop() if missed else None
-                self._entries = [entry for entry in entries if entry.name != name]
-
-        def __enter__(self):
-            return iter(self._entries)
-
-        def __exit__(self, *_):
-            pass
-
-    monkeypatch.setattr(os, "scandir", Scan)
-    assert sorted(tailing.batch() + tailing.batch()) == numbers(4, 7)
-    assert tailing.batch() == []
-
-
-@RESTARTS
-def test_a_file_replaced_while_first_opened(tmp_path, monkeypatch, restarts):
-    append(tmp_path / "a", "one")
-    append(tmp_path / "b", "two")
-
-    def replace() -> None:
-        (tmp_path / "a").rename(tmp_path / "c")
-        append(tmp_path / "a", "three")
-        (tmp_path / "b").unlink()
-
-    before_opening(monkeypatch, tmp_path / "a", replace)
-    tailing = Tailing(tmp_path, restarts=restarts)
-    assert sorted(tailing.batch() + tailing.batch()) == ["one", "three"]
-
-
 # ---- Between planning and reading ----------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -100,19 +99,6 @@ def test_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> No
     assert f"{file}: skipped a line of {(2 << 20) + 1} bytes at byte 2003" in caplog.text
 
 
-def test_block_carries_only_changes(start, tmp_path, followed) -> None:
-    running, folder = start(), tmp_path / "logs"
-    folder.mkdir()
-    expected = [line for n in range(1_000) for line in write(folder / f"{n}.log", range(n, n + 1))]
-    followed(folder, running.port)
-    wait_for(running, expected)
-    size = running.log.end
-    for number in range(10):
-        expected += write(folder / "7.log", range(number, number + 1))
-        wait_for(running, expected)
-    assert running.log.end - size < 10 * 2_000
-
-
 # ---- A receiver that is away ---------------------------------------------------------------------
 
 
@@ -155,23 +141,6 @@ def test_rotation_without_receiver_loses_nothing(
     running = Running(tmp_path / "log", port)
     wait_for(running, expected)
     running.close()
-
-
-def test_network_outage_is_waited_out(start, tmp_path, followed, caplog, monkeypatch) -> None:
-    running, file = start(), tmp_path / "app.log"
-    expected = write(file, range(100))
-    connect = socket.create_connection
-    away: list[OSError] = [OSError(113, "No route"), TimeoutError(), socket.gaierror(-3, "")]
-
-    def try_to_connect(*arguments: Any, **options: Any) -> socket.socket:
-        if away:
-            raise away.pop()
-        return connect(*arguments, **options)
-
-    monkeypatch.setattr(socket, "create_connection", try_to_connect)
-    followed(file, running.port)
-    wait_for(running, expected)
-    assert caplog.text.count("is away") == 1
 
 
 @pytest.mark.parametrize(

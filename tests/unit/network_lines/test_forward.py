@@ -115,16 +115,6 @@ def test_lines_longer_than_a_block(start, tmp_path) -> None:
     assert running.lines() == lines
 
 
-def test_rate_of_a_named_sender(start, tmp_path, monkeypatch) -> None:
-    running, file = start(), tmp_path / "file"
-    write(file, range(1_000))
-    slept: list[float] = []
-    clock = type("Clock", (), {"monotonic": lambda: 5.0 + sum(slept), "sleep": slept.append})
-    monkeypatch.setattr(forward, "time", clock)
-    assert send_named(file, HOST, running.port, "host-7", rate=500) == 1_000
-    assert sum(slept) == pytest.approx(975 / 500)
-
-
 # ---- What the receiver replies -------------------------------------------------------------------
 
 

@@ -218,18 +218,6 @@ def test_port_in_use_is_named(tmp_path, free_ports) -> None:
         socket.create_server((HOST, port)).close()
 
 
-def test_close_resets_open_connections(start) -> None:
-    running = start()
-    with running.connect() as client:
-        client.sendall(b"whole\nhalf")
-        running.wait_for_lines(1)
-        running.listener.close()
-        with pytest.raises(ConnectionResetError):
-            client.recv(1)
-    assert running.lines() == [b"whole"]
-    assert running.status.dropped["unterminated"] == 1
-
-
 def test_status_is_published(start) -> None:
     running = start(maxLineBytes=5)
     path, port = running.directory, running.port

@@ -13,7 +13,7 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,10 @@ from spark_connector_tests.query_process import wait_until
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
-from tutorial_pkg.connectors.network_lines.metrics import ReceiverMetrics
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.durable_log import handover, lock
 from tutorial_pkg.durable_log.lock import LogLockedError
-from tutorial_pkg.observe.prometheus import MetricsServer
 
 ALL = ReadAllAvailable()
 PROJECT = Path(__file__).parents[3]
@@ -260,19 +258,6 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
             assert systemd.recv(100) == b"STOPPING=1"
             assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening
-
-
-def test_silent_clients_delay_no_scrape(tmp_path) -> None:
-    server = MetricsServer(ReceiverMetrics(tmp_path), 0)
-    address = server.url.split("/")[2].split(":")
-    with ExitStack() as stack:
-        for _ in range(20):
-            stack.enter_context(socket.create_connection((address[0], int(address[1]))))
-        urllib.request.urlopen(server.url, timeout=SECONDS).read()
-        closing = threading.Thread(target=server.close)
-        closing.start()
-        closing.join(SECONDS)
-        assert not closing.is_alive()
 
 
 def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:

@@ -202,15 +202,6 @@ def test_unusable_file_of_a_sender(tmp_path, file: str) -> None:
         client_tls(tmp_path / file)
 
 
-def test_records_larger_than_the_buffer(start, certificates: Certificates) -> None:
-    running = start(**certificates.files(), maxLineBytes=1_000)
-    lines = [b"y" * (number % 999) for number in range(50_000)]
-    with secured(running, certificates.client("host-7")) as client:
-        for first in range(0, len(lines), 333):
-            client.sendall(b"".join(line + b"\n" for line in lines[first : first + 333]))
-        assert running.wait_for_lines(len(lines)) == lines
-
-
 @pytest.mark.parametrize("is_secure", [True, False])
 def test_public_address_without_tls_warns(start, certificates, is_secure: bool) -> None:
     running = start(host="0.0.0.0", **(certificates.files() if is_secure else {}))

@@ -7,8 +7,7 @@ import gzip
 import io
 import json
 import random
-from datetime import UTC, datetime, time
-from decimal import Decimal
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,10 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import types
 from pyspark.sql.types import (
     ArrayType,
     DoubleType,
     FloatType,
-    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -245,16 +242,6 @@ def test_codecs_of_avro(tmp_path: Path, codec: str) -> None:
     assert rows(tmp_path, schema_of(tmp_path, "avro"), format="avro") == [{"id": 7}]
 
 
-def test_codec_without_its_package_is_an_error(tmp_path: Path) -> None:
-    write_avro(tmp_path / "a", [avro_field("id", "long")], {"id": 7})
-    content = (tmp_path / "a").read_bytes()
-    (tmp_path / "a").write_bytes(
-        content.replace(b"\x14avro.codec\x08null", b"\x14avro.codec\x06lz4")
-    )
-    with pytest.raises(Exception, match=r"`a` .*lz4 .*install"):
-        rows(tmp_path, StructType().add("id", LongType()), format="avro")
-
-
 def test_casts_of_avro_are_checked(tmp_path: Path) -> None:
     fields = [avro_field("v", "double"), avro_field("at", "long", "local-timestamp-micros")]
     write_avro(tmp_path / "a", fields, {"v": 0.1, "at": datetime(2026, 11, 23)})
@@ -265,37 +252,6 @@ def test_casts_of_avro_are_checked(tmp_path: Path) -> None:
         for more in ({}, {"avroSchema": schema}):
             with pytest.raises(Exception, match=f"`a` .*column `{name}`"):
                 rows(tmp_path, StructType().add(name, kind), format="avro", **more)
-
-
-def test_times_of_avro(tmp_path: Path) -> None:
-    fields = [avro_field("ms", "int", "time-millis"), avro_field("us", "long", "time-micros")]
-    clock = time(1, 2, 3, 4_000)
-    write_avro(tmp_path / "a", fields, {"ms": clock, "us": clock})
-    numbers = StructType().add("ms", IntegerType()).add("us", LongType())
-    millis = 3_723_004
-    row = {"ms": millis, "us": millis * 1_000}
-    assert rows(tmp_path, numbers, format="avro") == [row]
-    expected = {"ms": clock, "us": clock} if hasattr(types, "TimeType") else row
-    assert rows(tmp_path, schema_of(tmp_path, "avro"), format="avro") == [expected]
-
-
-def test_avro_types_that_spark_lacks(tmp_path: Path) -> None:
-    digits = avro_field("far", "bytes", "decimal", precision=77, scale=38)
-    node = {
-        "type": "record",
-        "name": "node",
-        "fields": [{"name": "next", "type": ["null", "node"]}],
-    }
-    tree = {"name": "tree", "type": node}
-    row = {"far": Decimal(1), "tree": {"next": None}, "id": 7}
-    for field in (digits, tree):
-        write_avro(tmp_path / "a", [field, avro_field("id", "long")], row)
-        with pytest.raises(ValueError, match=f"`a` .*`{field['name']}`"):
-            schema_of(tmp_path, "avro")
-        assert rows(tmp_path, StructType().add("id", LongType()), format="avro") == [{"id": 7}]
-    pq.write_table(pa.table({"far": pa.array([1], pa.decimal256(76, 38))}), tmp_path / "a")
-    with pytest.raises(ValueError, match=r"`a` .*`far`"):
-        schema_of(tmp_path, "parquet")
 
 
 def test_damaged_parquet_is_an_error(tmp_path: Path) -> None:

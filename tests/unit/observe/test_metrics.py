@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from tutorial_pkg.observe import BatchMetrics, QueryMetrics
-from tutorial_pkg.observe.metrics import MOST_RUNS
 from tutorial_pkg.observe.prometheus import prometheus_text
 
 OPERATOR = {
@@ -147,17 +146,6 @@ def test_ended_run_comes_last() -> None:
     assert states == [("running", None), ("failed", "the disk is full")]
     metrics.onQueryTerminated(event(3, exception=None))
     assert metrics.query("lines").state == "stopped"
-
-
-def test_running_queries_stay_in_the_bound() -> None:
-    metrics = QueryMetrics()
-    for run in range(MOST_RUNS + 5):
-        metrics.onQueryStarted(event(run))
-        if run:
-            metrics.onQueryTerminated(event(run, exception=None))
-    runs = metrics.queries()
-    assert len(runs) == MOST_RUNS
-    assert runs[0].run == str(uuid.UUID(int=0))
 
 
 def test_prometheus_gets_running_queries() -> None:
