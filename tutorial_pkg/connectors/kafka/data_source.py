@@ -1,4 +1,4 @@
-"""The format `kafka_py`: options, schema and columns of Spark's own Kafka source and sink."""
+"""The format `kafka_py`: schema and columns of Spark's own Kafka source and sink."""
 
 from __future__ import annotations
 
@@ -35,10 +35,16 @@ class KafkaDataSource(Format):
 
     {options}
 
+    These options of Spark's format are missing, and refused: `startingTimestamp`,
+    `startingOffsetsByTimestamp`, `startingOffsetsByTimestampStrategy`, `endingTimestamp`,
+    `endingOffsetsByTimestamp`, `minOffsetsPerTrigger`, `maxTriggerDelay`, `maxRecordsPerPartition`,
+    `groupIdPrefix`, `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`.
+
     Options for writing: `kafka.*`, and `topic` unless there is a column `topic`.
 
     Schema: key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP,
     timestampType INT; with `includeHeaders` headers ARRAY<STRUCT<key: STRING, value: BINARY>>.
+    Keys and values are bytes, so there are no bad records to set aside: decode them in the query.
 
     Errors: `ImportError` without the client; `ValueError` for an option or a column;
     `PermissionError` when brokers refuse; `TimeoutError` when they do not respond;
