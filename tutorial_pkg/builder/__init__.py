@@ -32,6 +32,7 @@ from tutorial_pkg.builder.sink_builder import SinkBuilder
 from tutorial_pkg.builder.source_builder import SourceBuilder
 from tutorial_pkg.builder.status import BuilderStatus, InstanceStatus, builder_status
 from tutorial_pkg.builder.stream_source import BatchSourceBuilder, StreamSourceBuilder
+from tutorial_pkg.core.filters import Comparison
 from tutorial_pkg.core.options import (
     REQUIRED,
     Option,
@@ -58,6 +59,7 @@ __all__ = [
     "BatchSourceBuilder",
     "Buffer",
     "BuilderStatus",
+    "Comparison",
     "CursorSourceBuilder",
     "Format",
     "FunctionError",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.functions import NONE, Retries
+from tutorial_pkg.core.filters import Comparison
 from tutorial_pkg.core.options import Option, OptionValues, boolean
 
 Position = int | str
@@ -62,6 +63,8 @@ class SplitContext:
         draining: for `look`: the query ends at the positions that it returns (`availableNow`).
         identity: for `bound` and `read`: that of the split.
         payload: for `read` in a batch: that of the split.
+        filters: in a batch: conditions that all wanted rows fulfil. `look` and `read` may leave out
+            rows that don't, but need not: Spark evaluates its filters again.
     """
 
     options: OptionValues
@@ -72,6 +75,7 @@ class SplitContext:
     draining: bool = False
     identity: str = ""
     payload: Any = None
+    filters: tuple[Comparison, ...] = ()
     retries: Retries = field(default=NONE, repr=False)
 
     def retry(self, work: Callable[[], Answer]) -> Answer:

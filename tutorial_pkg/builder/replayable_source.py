@@ -21,6 +21,7 @@ from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, Spl
 from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import QUOTED, Buffer, RowPacker, quoted
+from tutorial_pkg.core.filters import comparisons
 from tutorial_pkg.core.options import MOST, Option, OptionValues, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
@@ -29,6 +30,7 @@ from tutorial_pkg.core.spark_versions import (
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    passes_filters,
     stream_reader,
 )
 from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
@@ -253,7 +255,8 @@ class BuiltReplayableSource(BuiltSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = self.values()
         context = SplitContext(options, batch=True, schema=schema)
-        return SplitBatchReader(self.functions, context, self._tasks(options))
+        reader = FilteringReader if passes_filters() else SplitBatchReader
+        return reader(self.functions, context, self._tasks(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = self.values()
@@ -271,6 +274,16 @@ class SplitBatchReader(Splits, DataSourceReader):
         with closing_with(self.close):
             seen = self.look().items()
         return self.parts((key, split.first, split.end, split.payload) for key, split in seen)
+
+
+class FilteringReader(SplitBatchReader):
+    """Passes Spark's filters on to the functions, as `context.filters`."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:
+        """Return all of them, so that Spark evaluates them again."""
+        own = tuple(comparisons(filters, self.context.schema))
+        self.context = replace(self.context, filters=own)
+        return filters
 
 
 class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):

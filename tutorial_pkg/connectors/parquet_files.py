@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
+from tutorial_pkg.builder import Comparison
 from tutorial_pkg.connectors.arrow_columns import map_type
 from tutorial_pkg.core.arrow_casts import check_names
 
@@ -54,6 +55,25 @@ def batches_of_file(
     schema = pa.schema([schema.field(name) for name in names if name in schema.names])
     for batch in file.iter_batches(columns=schema.names, **options):
         yield batch.select(schema.names).cast(schema) if schema.names else batch
+
+
+def matching_groups(file: pa.parquet.ParquetFile, filters: Sequence[Comparison]) -> list[int]:
+    """Return the row groups whose statistics allow rows that all filters want."""
+    return [
+        group
+        for group in range(file.num_row_groups)
+        if not filters or _may_match(file.metadata.row_group(group), filters)
+    ]
+
+
+def _may_match(group: Any, filters: Sequence[Comparison]) -> bool:
+    columns = [group.column(index) for index in range(group.num_columns)]
+    known = {
+        column.path_in_schema: (column.statistics.min, column.statistics.max)
+        for column in columns
+        if column.statistics is not None and column.statistics.has_min_max
+    }
+    return all(each.may_hold(*known.get(each.column, (None, None))) for each in filters)
 
 
 class RowGroups:

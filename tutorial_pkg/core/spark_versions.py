@@ -6,6 +6,7 @@ docs/versions.md explains the differences to users.
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,20 @@ class _SelfLimiting(DataSourceStreamReader):
     def stop(self) -> None:
         self._reader.stop()
 
+
+# ---- Filters -----------------------------------------------------------------------------------
+
+
+def passes_filters() -> bool:
+    """Return whether Spark passes its filters to the reader that it creates in this process.
+
+    It has a process of its own for that, from Spark 4.1 on, while `FILTERS` is set. Without the
+    setting, it refuses readers that accept filters.
+    """
+    return "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
+
+
+FILTERS = "spark.sql.python.filterPushdown.enabled"
 
 # ---- Record batches for a streaming sink -------------------------------------------------------
 

@@ -22,7 +22,7 @@ import pyspark
 from pyspark import SparkConf
 
 from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES
+from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES, FILTERS
 
 Settings = dict[str, str]
 
@@ -85,7 +85,7 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
     chosen = {**outside, **named, MASTER: master}
     if chosen.get(APP_NAME) == SHELL:  # Spark's own name for a session without one
         del chosen[APP_NAME]
-    defaults = {APP_NAME: "workbook", "spark.sql.session.timeZone": "UTC"}
+    defaults = {APP_NAME: "workbook", "spark.sql.session.timeZone": "UTC", FILTERS: "true"}
     if is_here(master):
         defaults |= {DRIVER_HOST: "127.0.0.1", BIND_ADDRESS: "127.0.0.1"}
     else:

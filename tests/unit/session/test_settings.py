@@ -77,6 +77,7 @@ def test_cluster_keeps_its_own_settings() -> None:
         "spark.master": CLUSTER,
         "spark.app.name": "workbook",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.python.filterPushdown.enabled": "true",
     }
 
 

@@ -17,7 +17,8 @@ class DeltaDataSource(Format):
     `load("s3://bucket/table")`, or `gs://`, `az://container/table`, `file:///folder`. It needs the
     extra `lake`; the client is delta-rs. A stream reads all rows of the table, then those that each
     version adds; with `changes`, it reads the table's change feed. The sink appends, or replaces
-    rows by their key. Questions and answers: `docs/formats/delta_py.md`.
+    rows by their key. A batch skips files and row groups by the query's filters. Questions and
+    answers: `docs/formats/delta_py.md`.
 
     Parallelism: reading: `parallelism` tasks share the files; one reads changes. Writing: one task
         for each partition of the DataFrame; an upsert is merged in the driver.

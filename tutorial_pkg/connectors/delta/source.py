@@ -96,7 +96,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
     schema = RowPacker(context.schema).arrow_schema
     for number, file in _files(context, store, table, start, end):
         if number % int(tasks) == int(task):
-            yield from file.read(store, schema)
+            yield from file.read(store, schema, context.filters)
 
 
 def _files(
@@ -105,7 +105,7 @@ def _files(
     """Yield files, each with a number that assigns it to a task: the same number in all tasks."""
     options = context.options
     if start < 0:
-        yield from enumerate(files_of(table))
+        yield from enumerate(files_of(table, context.filters))
     for commit in _commits(context, store, start, end):
         if commit.rewrites and options.rewritten == "refuse":
             raise RuntimeError(
@@ -142,7 +142,7 @@ def _changes(
     if start < 0:
         inserted = {"_change_type": "insert", "_commit_version": table.version()}
         for file in files_of(table):
-            yield from file.read(store, schema, **inserted)
+            yield from file.read(store, schema, (), **inserted)
     if abs(start) < end:
         try:
             list(_commits(context, store, start, end))

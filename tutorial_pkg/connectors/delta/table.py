@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import MAXYEAR, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,10 +17,10 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.builder import Comparison, OptionValues
 from tutorial_pkg.connectors.arrow_columns import fit_batch, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
-from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file
+from tutorial_pkg.connectors.parquet_files import batches_of_file, matching_groups, parquet_file
 from tutorial_pkg.connectors.store import (
     ObjectFile,
     ObjectInfo,
@@ -31,6 +32,7 @@ from tutorial_pkg.connectors.store import (
 )
 
 LOG = "_delta_log"
+MILLISECOND = timedelta(milliseconds=1)
 
 
 def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
@@ -98,14 +100,19 @@ class TableFile:
     size: int
     values: dict[str, Any] = field(default_factory=dict)
 
-    def read(self, store: Store, schema: pa.Schema, **more: Any) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, store: Store, schema: pa.Schema, filters: Sequence[Comparison] = (), **more: Any
+    ) -> Iterator[pa.RecordBatch]:
         """Yield its rows with the columns of `schema`; columns that it lacks are null.
 
-        Columns in `more` have the same value in all rows, as partition columns do.
+        Columns in `more` have the same value in all rows, as partition columns do. Row groups
+        without rows that all `filters` want are left out.
         """
         file = parquet_file(ObjectFile(store, ObjectInfo(self.path, "", self.size)))
+        groups = matching_groups(file, filters)
         values = {name: v for name, v in {**self.values, **more}.items() if name in schema.names}
-        for batch in batches_of_file(file, [name for name in schema.names if name not in values]):
+        names = [name for name in schema.names if name not in values]
+        for batch in batches_of_file(file, names, row_groups=groups):
             for name, value in values.items():
                 column = _repeated(value, schema.field(name).type, batch.num_rows)
                 batch = batch.append_column(name, column)
@@ -125,17 +132,37 @@ def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text).cast(kind), count)
 
 
-def files_of(table: DeltaTable) -> list[TableFile]:
-    """Return all files of this version, always in the same order."""
+def files_of(table: DeltaTable, filters: Sequence[Comparison] = ()) -> list[TableFile]:
+    """Return the files of this version that may have rows that all `filters` want.
+
+    They are always in the same order.
+    """
     check_columns(table)
     if _has_deletion_vectors(table):
         raise ValueError(f"{table.table_uri} has deletion vectors, which {FORMAT} cannot read")
     rows = pa.table(table.get_add_actions()).to_pylist()
+    schema = pa.schema(table.schema().to_arrow())
     files = [
         TableFile(unquote(row["path"]), row["size_bytes"], row.get("partition") or {})
         for row in rows
+        if all(_may_match(row, schema, each) for each in filters)
     ]
     return sorted(files, key=lambda file: file.path)
+
+
+def _may_match(action: dict[str, Any], schema: pa.Schema, wanted: Comparison) -> bool:
+    """Return whether a file may have such rows, by its partition values and statistics."""
+    column, kind = wanted.column, schema.field(wanted.column).type
+    values = action.get("partition") or {}
+    if column in values:
+        value = _repeated(values[column], kind, 1)[0].as_py()
+        return wanted.may_hold(value, value)
+    least, largest = ((action.get(name) or {}).get(column) for name in ("min", "max"))
+    if pa.types.is_decimal(kind):  # the log has them as floats
+        return True
+    if isinstance(largest, datetime):  # some writers cut them to milliseconds
+        largest = largest + MILLISECOND if largest.year < MAXYEAR else None
+    return wanted.may_hold(least, largest)
 
 
 def _has_deletion_vectors(table: DeltaTable) -> bool:

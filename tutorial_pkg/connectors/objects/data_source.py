@@ -15,7 +15,8 @@ class ObjectsDataSource(Format):
     `load("s3://bucket/prefix")`, or `gs://`, `az://container/prefix`, `file:///folder`. It needs no
     jar, but the extra `lake`. A stream reads objects as they appear; an object should never change.
     The sink writes each batch completely or not at all: readers of this format follow its
-    manifests. Questions and answers: `docs/formats/objects.md`.
+    manifests. A batch skips row groups of Parquet by the query's filters. Questions and answers:
+    `docs/formats/objects.md`.
 
     Parallelism: reading: large objects of lines are cut, Parquet files between row groups; other
         objects are one piece. Writing: one task for each partition of the DataFrame.

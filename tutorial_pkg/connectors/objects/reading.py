@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.json
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder import OptionValues, RowPacker
+from tutorial_pkg.builder import OptionValues, RowPacker, SplitContext
 from tutorial_pkg.connectors.arrow_columns import check_flat, fit_batch, map_type, spark_schema
 from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.object_log import Content
@@ -30,6 +30,7 @@ from tutorial_pkg.connectors.objects.options import FORMAT
 from tutorial_pkg.connectors.objects.tape import Part, matches
 from tutorial_pkg.connectors.parquet_files import (
     batches_of_file,
+    matching_groups,
     parquet_file,
     schema_of_file,
 )
@@ -135,15 +136,15 @@ def _without_mark(text: bytes) -> bytes:
 # ---- Its rows ------------------------------------------------------------------------------------
 
 
-def _lines(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+def _lines(store: Store, part: Part, context: SplitContext) -> Rows:
     for chunk in _line_chunks(store, part):
-        lines = pa.RecordBatch.from_arrays([to_lines(chunk)], names=schema.names)
+        lines = pa.RecordBatch.from_arrays([to_lines(chunk)], names=context.schema.names)
         for first in range(0, lines.num_rows, BATCH_ROWS):
             yield lines.slice(first, BATCH_ROWS)
 
 
-def _jsonl(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    arrow_schema = RowPacker(schema).arrow_schema
+def _jsonl(store: Store, part: Part, context: SplitContext) -> Rows:
+    arrow_schema = RowPacker(context.schema).arrow_schema
     as_json = pa.schema(
         [field.with_type(map_type(field.type, _json_type)) for field in arrow_schema]
     )
@@ -164,10 +165,11 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if is_text else kind
 
 
-def _csv(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+def _csv(store: Store, part: Part, context: SplitContext) -> Rows:
     """An object is not cut: a quoted value may have newlines, so a row may begin anywhere."""
     if part.start:
         return
+    schema, options = context.schema, context.options
     arrow_schema = RowPacker(schema).arrow_schema
     file = _open(store, part.info)
     _without_mark(file.peek(4)[:4])
@@ -202,21 +204,22 @@ def _header(file: Any, delimiter: str) -> list[str]:
     return next(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), [])
 
 
-def _avro(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+def _avro(store: Store, part: Part, context: SplitContext) -> Rows:
     if part.start == 0:
         with _open(store, part.info) as file:
-            yield from avro.batches(file, RowPacker(schema).arrow_schema, options.avroSchema)
+            schema = RowPacker(context.schema).arrow_schema
+            yield from avro.batches(file, schema, context.options.avroSchema)
 
 
-def _parquet(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
-    arrow_schema = RowPacker(schema).arrow_schema
+def _parquet(store: Store, part: Part, context: SplitContext) -> Rows:
+    arrow_schema = RowPacker(context.schema).arrow_schema
     file = parquet_file(ObjectFile(store, part.info))
     groups = [
         group
-        for group in range(file.num_row_groups)
+        for group in matching_groups(file, context.filters)
         if part.start <= _first_byte(file.metadata.row_group(group)) < part.end
     ]
-    for batch in batches_of_file(file, schema.names, row_groups=groups):
+    for batch in batches_of_file(file, arrow_schema.names, row_groups=groups):
         yield fit_batch(batch, arrow_schema)
 
 
@@ -225,7 +228,7 @@ def _first_byte(group: Any) -> int:
     return int(column.dictionary_page_offset or column.data_page_offset)
 
 
-ROWS: dict[str, Callable[[Store, Part, StructType, OptionValues], Rows]] = {
+ROWS: dict[str, Callable[[Store, Part, SplitContext], Rows]] = {
     "lines": _lines,
     "jsonl": _jsonl,
     "csv": _csv,
@@ -234,12 +237,13 @@ ROWS: dict[str, Callable[[Store, Part, StructType, OptionValues], Rows]] = {
 }
 
 
-def rows_of(store: Store, part: Part, schema: StructType, options: OptionValues) -> Rows:
+def rows_of(store: Store, part: Part, context: SplitContext) -> Rows:
     """Yield the rows of a part. Raises `ValueError` that names an object that cannot be read."""
-    check_flat(options.format, schema)
+    options = context.options
+    check_flat(options.format, context.schema)
     if part.info.size:  # in some stores, an empty object stands for a folder
         with _naming(part.info, options):
-            yield from ROWS[options.format](store, part, schema, options)
+            yield from ROWS[options.format](store, part, context)
 
 
 @contextmanager

@@ -75,7 +75,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[An
     store = Store(options, options.path)
     for part in work:
         try:
-            yield from rows_of(store, part, context.schema, options)
+            yield from rows_of(store, part, context)
         except (FileNotFoundError, ReplacedError) as error:
             replaced = isinstance(error, ReplacedError)
             if not (replaced and options.replaced == "again"):  # then its new content is read

@@ -16,7 +16,8 @@ _ROWS = "rows in a batch; for changes: messages of the log, plus two for each tr
 class PostgresDataSource(Format):
     """Read, stream and write tables of a PostgreSQL database. Needs the extra `postgres`.
 
-    - `spark.read` with `table` or `query`: rows as Arrow; with a `key` in parallel ranges.
+    - `spark.read` with `table` or `query`: rows as Arrow; with a `key` in parallel ranges. Filters
+      become part of the `WHERE`.
     - `spark.readStream` with `table` and `key`: inserted rows, by a growing column of whole
       numbers. With several writers, set `awaitWriters`: otherwise late commits are never read.
     - `spark.readStream` with `table` and `slot`: every insert, update and delete, from the server's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import LiteralString, cast
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql.types import IntegralType, StructType
 
-from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
+from tutorial_pkg.builder import Comparison, OptionValues, SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.postgres import connection as pg
 from tutorial_pkg.connectors.postgres.columns import Fitter, schema_of, select_list
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
@@ -56,17 +56,20 @@ def arrow_rows(
             yield fitter.fit(batch)
 
 
-def ranges(database: pg.Connection, options: OptionValues) -> list[Range]:
+def ranges(
+    database: pg.Connection, options: OptionValues, filters: Iterable[Comparison] = ()
+) -> list[Range]:
     """Cut the keys into ranges with equal numbers of rows; a key's rows stay together."""
     parts = options.parallelism or cores()
     if options.key is None or parts == 1:
         return [(None, None)]
     text = """SELECT percentile_disc({shares}::float8[]) WITHIN GROUP (ORDER BY {key})::text[]
-        FROM {source} AS source {sample} WHERE {key} IS NOT NULL"""
+        FROM {source} AS source {sample} WHERE {wanted} AND {key} IS NOT NULL"""
     query = sql.SQL(text).format(
         shares=sql.Literal([part / parts for part in range(1, parts)]),
         key=sql.Identifier(options.key),
         source=source_of(options),
+        wanted=_all_of(filters),
         sample=_sample(database, options),
     )
     [bounds] = database.execute(query).fetchone() or [None]
@@ -93,6 +96,26 @@ def _within(key: str | None, part: Range) -> sql.Composable:
         return sql.SQL("({0} < {1} OR {0} IS NULL)").format(sql.Identifier(key), high)
     between = sql.SQL("{0} >= {1}" if part[1] is None else "{0} >= {1} AND {0} < {2}")
     return between.format(sql.Identifier(key), low, high)
+
+
+def _all_of(filters: Iterable[Comparison]) -> sql.Composable:
+    """Return the condition that all filters hold, as far as the server can say so.
+
+    Its own text of a value may lack blanks at the end (`char`), and never has a zero.
+    """
+    conditions: list[sql.Composable] = [sql.SQL("true")]
+    for column, operator, value in filters:
+        values = value if operator == "IN" else [value]
+        name: sql.Composable = sql.Identifier(column)
+        if isinstance(values[0], str):
+            if any(text.endswith(" ") or "\0" in text for text in values):
+                continue
+            name = sql.SQL("{}::text").format(name)
+        literals = sql.SQL(", ").join(map(sql.Literal, values))
+        text = {"IN": "{} IN ({})", "IS NULL": "{} IS NULL", "IS NOT NULL": "{} IS NOT NULL"}
+        condition = sql.SQL(text.get(operator, f"{{}} {operator} {{}}")).format(name, literals)
+        conditions.append(condition)
+    return sql.SQL(" AND ").join(conditions)
 
 
 def _end(database: pg.Connection, options: OptionValues) -> int:
@@ -193,7 +216,7 @@ def look(context: SplitContext) -> dict[str, Split]:
     with pg.locks_in_time(options):
         if context.batch:
             oid = str(pg.resolve(database, options.table)[0]) if options.table else ""
-            parts = enumerate(ranges(database, options))
+            parts = enumerate(ranges(database, options, context.filters))
             return {f"range {number}": Split(0, 1, oid, part) for number, part in parts}
         _check_stream(context)
         offset = context.offset or {}
@@ -226,6 +249,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
             return
     part = context.payload
     where = _within(options.key, part) if context.batch else _between(options, start, end)
+    where = sql.SQL("{} AND {}").format(where, _all_of(context.filters))
     yield from arrow_rows(options, source_of(options), context.schema, where)
 
 
