@@ -14,6 +14,7 @@ Which builder, which guarantee, which positions are safe: docs/builder.md. The f
 """
 
 from tutorial_pkg.builder.context import (
+    DEAD_LETTERS,
     FAIL_ON_DATA_LOSS,
     BatchContext,
     Position,
@@ -51,6 +52,7 @@ from tutorial_pkg.core.options import (
 from tutorial_pkg.core.secrets import Secret
 
 __all__ = [
+    "DEAD_LETTERS",
     "FAIL_ON_DATA_LOSS",
     "LIMIT",
     "PARALLELISM",

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.functions import NONE, Retries
+from tutorial_pkg.core.dead_letters import DeadLetters
 from tutorial_pkg.core.filters import Comparison
-from tutorial_pkg.core.options import Option, OptionValues, boolean
+from tutorial_pkg.core.options import Option, OptionValues, boolean, local_directory
 
 Position = int | str
 FAIL_ON_DATA_LOSS = Option(
@@ -21,9 +22,22 @@ FAIL_ON_DATA_LOSS = Option(
     True,
     "whether the query ends when unread rows are gone, or logs a warning",
 )
+DEAD_LETTERS = Option(
+    "deadLetters",
+    local_directory,
+    None,
+    "a folder for this query alone, which the driver and the workers share: rows that don't fit "
+    "are written there and left out. Without it, they end the query",
+)
 Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
+
+
+def dead_letters_of(options: OptionValues, source: str) -> DeadLetters | None:
+    """Return where rows go that don't fit, if the source has the option and the query sets it."""
+    folder = getattr(options, DEAD_LETTERS.name, None)
+    return DeadLetters(folder, source) if folder else None
 
 
 @dataclass(frozen=True)

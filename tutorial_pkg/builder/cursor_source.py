@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext, SplitContext
+from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
 from tutorial_pkg.builder.declaration import Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
@@ -93,7 +93,7 @@ class Pages(SplitCalls):
     def __init__(self, functions: Functions, context: SplitContext, pause: float = 0.0) -> None:
         super().__init__(functions, context)
         self.positions: dict[str, Any] = {}
-        self.pause = pause
+        self.pause, self.dead_letters = pause, 0
         self._unfinished: list[str] = []
         self._look_at = 0.0
 
@@ -146,7 +146,10 @@ class Pages(SplitCalls):
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {quoted(answer)}")
-            batches = list(packed(answer[0], Buffer(RowPacker(self.context.schema))))
+            letters = dead_letters_of(self.context.options, self.functions.format)
+            batches = list(packed(answer[0], Buffer(RowPacker(self.context.schema), letters)))
+            if letters:
+                self.dead_letters += letters.save(split, position)
             page = Page(split, position, normalized(answer[1]), batches)
             if page.rows and page.end == position:
                 raise ValueError(
@@ -229,6 +232,7 @@ class PageInstance(Pages):
         page = self.next_page()
         for batch in page.batches if page else ():
             buffer.add_batch(batch)
+        buffer.dead_letters, self.dead_letters = self.dead_letters, 0
         if self.positions.keys() != self._recorded:
             buffer.keep_place()
         if page is None and self.pause == math.inf:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.context import SourceContext, dead_letters_of
 from tutorial_pkg.builder.frames import encode, head_of, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import Buffer, RowPacker
@@ -126,7 +126,8 @@ class Instance(threading.Thread):
         self._plan, self._context = plan, context
         self._snapshots, self._logs = snapshots, logs
         self._log = logs.writers[context.index]
-        self._buffer = Buffer(plan.packer)
+        self._letters = dead_letters_of(plan.options, plan.functions.format)
+        self._buffer = Buffer(plan.packer, self._letters)
         self._state: Any = None
         self._retries = plan.functions.retries.of(plan.options)
         self._tries: Tries | None = None  # of starting over, since a turn succeeded
@@ -171,7 +172,8 @@ class Instance(threading.Thread):
         if rows and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
             _log.warning(text, self.name, rows)
-        self._buffer = Buffer(self._plan.packer)
+        self._letters = dead_letters_of(self._plan.options, self._plan.functions.format)
+        self._buffer = Buffer(self._plan.packer, self._letters)
         self.status.unacknowledged = 0
 
     def _run_once(self) -> None:
@@ -211,6 +213,10 @@ class Instance(threading.Thread):
             batches, tokens = self._buffer.take()
             if tokens and "acknowledge" not in self._plan.functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
+        if self._letters:
+            count = self._letters.save("instance", self._context.index, self._log.end)
+            self.status.dead_letters += count + self._buffer.dead_letters
+            self._buffer.dead_letters = 0
         if not has_rows:
             batches = self._heartbeat_if_due() or batches
         if batches and not self._append(batches, self._head(after_rows=has_rows)):

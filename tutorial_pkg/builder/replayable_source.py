@@ -17,7 +17,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import FAIL_ON_DATA_LOSS, Position, Split, SplitContext
+from tutorial_pkg.builder.context import (
+    FAIL_ON_DATA_LOSS,
+    Position,
+    Split,
+    SplitContext,
+    dead_letters_of,
+)
 from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import QUOTED, Buffer, RowPacker, quoted
@@ -102,9 +108,12 @@ class SplitCalls:
 
     def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
         context = replace(self.open(), identity=part.identity, payload=part.payload)
+        letters = dead_letters_of(context.options, self.functions.format)
         with self.functions.blamed("read", split_text(part.split)):
             rows = self.functions.given["read"](context, part.split, part.start, part.end)
-            yield from packed(rows, Buffer(RowPacker(context.schema)))
+            yield from packed(rows, Buffer(RowPacker(context.schema), letters))
+            if letters:
+                letters.save(part.split, part.identity, part.start, part.end)
 
     def open(self) -> SplitContext:
         if not self._is_open and "connect" in self.functions:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
+from tutorial_pkg.core.dead_letters import DeadLetters
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
 
 _PACK_ROWS = 65_536  # so that a long `fill` needs little memory
@@ -141,14 +142,15 @@ def quoted(value: Any) -> str:
 
 
 class Buffer:
-    """Takes the rows of one `fill`."""
+    """Takes the rows of one `fill`. Those that don't fit become dead letters, or an error."""
 
-    def __init__(self, packer: RowPacker) -> None:
-        self._packer = packer
+    def __init__(self, packer: RowPacker, letters: DeadLetters | None = None) -> None:
+        self._packer, self._letters = packer, letters
         self._rows: list[Any] = []
         self._batches: list[pa.RecordBatch] = []
         self._tokens: list[Any] = []
         self.closed = self.keeps_place = False
+        self.dead_letters = 0  # of pages, which write their own
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
@@ -156,14 +158,17 @@ class Buffer:
         Values with names are matched to columns by name. A dict is always a row, so put a map that
         is the only column into a tuple. Values must have the column's type: an `int` for LONG or
         DOUBLE, a `str` for STRING, a `datetime` for TIMESTAMP (without a time zone, in this
-        process's local time). A value that doesn't fit ends the query, perhaps some rows later:
-        check doubtful values before you add them. Don't change lists and dicts inside a row until
-        `fill` has returned.
+        process's local time). A value that doesn't fit ends the query, perhaps some rows later,
+        unless the source has the option `DEAD_LETTERS`. Don't change lists and dicts inside a row
+        until `fill` has returned.
 
         `acknowledge` gets the `token` when the row is on disk. Call `add` in the thread of `fill`
         only: a callback of a client should put its messages into a `queue.Queue`.
         """
-        self._rows.append(row if type(row) in _IMMUTABLE else self._packer.values(row))
+        try:
+            self._rows.append(row if type(row) in _IMMUTABLE else self._packer.values(row))
+        except ValueError as error:
+            self._reject(row, error)
         if token is not None:
             self._tokens.append(token)
         if len(self._rows) % _PACK_ROWS == 0:
@@ -213,7 +218,8 @@ class Buffer:
         self._pack()
         batches, self._batches = self._batches, []
         tokens, self._tokens = self._tokens, []
-        if self.keeps_place and not batches:
+        has_letters = self._letters is not None and self._letters.waiting
+        if (self.keeps_place or has_letters) and not batches:
             batches = [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)]
         self.keeps_place = False
         return batches, tokens
@@ -226,8 +232,24 @@ class Buffer:
     def _pack(self) -> None:
         """Pack the rows. After an error they stay, so a `fill` that catches it loses none."""
         if self._rows:
-            self._batches.append(self._packer.pack(self._rows))
+            self._batches += self._fitting(self._rows)
             self._rows = []
+
+    def _fitting(self, rows: list[Any]) -> list[pa.RecordBatch]:
+        """Pack the rows without those that don't fit, found by cutting in halves."""
+        try:
+            return [self._packer.pack(rows)]
+        except ValueError as error:
+            if self._letters is None or len(rows) == 1:
+                self._reject(rows[0], error)
+                return []
+        half = len(rows) // 2
+        return self._fitting(rows[:half]) + self._fitting(rows[half:])
+
+    def _reject(self, row: Any, error: ValueError) -> None:
+        if self._letters is None:
+            raise error
+        self._letters.add(row, error)
 
 
 # ---- Columns: Arrow alone would accept some values that mean something else ----------------------

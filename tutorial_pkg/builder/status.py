@@ -13,9 +13,10 @@ from tutorial_pkg.durable_log.status import StatusFile
 class InstanceStatus:
     """The status of one instance; the numbers count from the start of its query.
 
-    `rows` and `bytes` are in the log, and `unacknowledged` rows are not yet acknowledged.
-    `idle_since` (seconds since 1970) is set after a second without rows, `inside` if a function has
-    been running for a second. `retries` counts how often it started over after a transient error.
+    `rows` and `bytes` are in the log, `dead_letters` in the folder of the option `deadLetters`, and
+    `unacknowledged` rows are not yet acknowledged. `idle_since` (seconds since 1970) is set after a
+    second without rows, `inside` if a function has been running for a second. `retries` counts how
+    often it started over after a transient error.
     """
 
     running: bool = True
@@ -23,6 +24,7 @@ class InstanceStatus:
     rows: int = 0
     bytes: int = 0
     backlog_bytes: int = 0
+    dead_letters: int = 0
     unacknowledged: int = 0
     retries: int = 0
     idle_since: float | None = None
@@ -80,6 +82,8 @@ def _instance_text(index: int, instance: InstanceStatus) -> str:
         parts.append(f"backlog {instance.backlog_bytes} bytes")
     if instance.unacknowledged:
         parts.append(f"{instance.unacknowledged} not acknowledged")
+    if instance.dead_letters:
+        parts.append(f"{instance.dead_letters} dead letters")
     if instance.running and instance.idle_since:
         since = datetime.fromtimestamp(instance.idle_since).strftime("%H:%M:%S")
         parts.append(f"idle since {since}")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext, SplitContext
+from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
 from tutorial_pkg.builder.declaration import BuiltSource, InstancesDeclaration, Schema, State
 from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Functions, closing_with
@@ -194,7 +194,8 @@ class InstanceReader(SplitCalls, DataSourceReader):
         functions, context, who = self.functions, self.context, part.split
         own = SourceContext(part.start, part.end, context.options)
         state = functions.call("create", who, own)
-        buffer = Buffer(RowPacker(context.schema))
+        letters = dead_letters_of(context.options, functions.format)
+        buffer = Buffer(RowPacker(context.schema), letters)
         with closing_with(lambda: functions.call("destroy", who, state)):
             while not buffer.closed:
                 returned = functions.call("fill", who, state, buffer)
@@ -204,6 +205,8 @@ class InstanceReader(SplitCalls, DataSourceReader):
                 yield from batches
                 if not batches and not buffer.closed:
                     time.sleep(PAUSE_SECONDS)
+        if letters:
+            letters.save(part.split, part.end)
 
 
 class BatchSourceBuilder(InstancesDeclaration[State]):

@@ -36,6 +36,8 @@ class ObjectsDataSource(Format):
     Schema: `value STRING` for `lines`. Parquet and Avro have that of the first object, or of
     `.schema(…)`. JSON lines and CSV need `.schema(…)`.
 
+    With `deadLetters`, a batch goes on without objects that cannot be read, and records them there.
+
     Errors: `ValueError` for options, for values that a column cannot hold unchanged (with object
     and column), and for a checkpoint that was set back; `LookupError` for an object that is gone
     before it was read (see `failOnDataLoss`); `RuntimeError` for records of this format that are

@@ -52,6 +52,13 @@ READ = (
         "there, and tasks to read. Otherwise `_found/` next to the objects",
     ),
     FAIL_ON_DATA_LOSS,
+    Option(
+        "deadLetters",
+        address,
+        None,
+        "a folder or prefix for this query alone: objects that cannot be read are recorded there, "
+        "and left out. Without it, they end the query",
+    ),
     Option("maxBytesPerTrigger", integer(1), None, "about how many bytes a batch has"),
 )
 WRITE = (

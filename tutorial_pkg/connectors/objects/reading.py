@@ -12,6 +12,7 @@ import gzip
 import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ from tutorial_pkg.connectors.parquet_files import (
     schema_of_file,
 )
 from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
+from tutorial_pkg.core import dead_letters
 from tutorial_pkg.core.arrow_casts import check_names
 from tutorial_pkg.core.lines import to_lines
 
@@ -238,12 +240,41 @@ ROWS: dict[str, Callable[[Store, Part, SplitContext], Rows]] = {
 
 
 def rows_of(store: Store, part: Part, context: SplitContext) -> Rows:
-    """Yield the rows of a part. Raises `ValueError` that names an object that cannot be read."""
-    options = context.options
-    check_flat(options.format, context.schema)
+    """Yield the rows of a part. Raises `ValueError` that names an object that cannot be read.
+
+    With `deadLetters`, such a part is recorded and left out. So that no part is read by half, all
+    of its rows are decoded before the first one is yielded.
+    """
+    check_flat(context.options.format, context.schema)
+    if context.options.deadLetters is None:
+        yield from _decoded(store, part, context)
+        return
+    with tempfile.TemporaryFile() as file:
+        try:
+            with pa.ipc.new_stream(file, RowPacker(context.schema).arrow_schema) as stream:
+                for batch in _decoded(store, part, context):
+                    stream.write_batch(batch)
+        except ValueError as error:
+            _set_aside(part, str(error), context.options)
+        else:
+            file.seek(0)
+            yield from pa.ipc.open_stream(file)
+
+
+def _decoded(store: Store, part: Part, context: SplitContext) -> Rows:
     if part.info.size:  # in some stores, an empty object stands for a folder
-        with _naming(part.info, options):
-            yield from ROWS[options.format](store, part, context)
+        with _naming(part.info, context.options):
+            yield from ROWS[context.options.format](store, part, context)
+
+
+def _set_aside(part: Part, problem: str, options: OptionValues) -> None:
+    """Record a part under a name that is the same whenever, and wherever, it is read again."""
+    name = dead_letters.file_name(part.info.key, part.info.tag, part.start, part.end)
+    place, position = f"{options.path}/{part.info.key}", (part.start, part.end)
+    line = dead_letters.letter(FORMAT, position, problem, object=place)
+    Store(options, options.deadLetters, make=True).write(name, line)
+    what = f"bytes {part.start} to {part.end} of {place}"
+    dead_letters.warn(FORMAT, what, f"{options.deadLetters}/{name}", problem)
 
 
 @contextmanager
