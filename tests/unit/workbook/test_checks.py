@@ -203,11 +203,12 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("all(before", "lags[0] < lags[4] or all(before"), "expected []"),
     ],
     "18_2": [
-        (('self.next["a"] = saved', 'self.next = {"a": saved}'), "After 40 it added"),
-        (('self.next["a"] = saved', "pass"), "After 40 it added"),
+        (('self.next["a"] = saved', 'self.next = {"a": saved}'), "Resumed from 40"),
+        (('self.next["a"] = saved', "pass"), "Resumed from 40"),
         (('{"version": 2, "next"', '{"version": 1, "next"'), "expected 2"),
         (("elif saved", "elif 1 or saved"), "expected a ValueError"),
         (("raise ValueError", "print"), "expected a ValueError"),
+        (("= number + 1", "= 1"), "two calls of `fill`"),
         (("{saved['version']}; this is 2", "?"), "names version 3"),
     ],
     "19_1": [
