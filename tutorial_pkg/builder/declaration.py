@@ -211,7 +211,8 @@ class InstancesDeclaration(Declaration, Generic[State]):
 
         It is called again at once if it added rows, otherwise after some milliseconds. In a stream,
         the rows of one call and the snapshot after them become one frame, which is either in the
-        log or not. So add some thousand rows at most, and wait for new ones for a second at most.
+        log or not. A batch has whole frames, so `maxRowsPerTrigger` doesn't cut what one call adds:
+        add some thousand rows at most, and wait for new ones for a second at most.
         """
         return self._set("fill", function, "state", "buffer")
 

@@ -113,6 +113,9 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         `snapshots` has the snapshots of *all* instances, by index. The last run may have had a
         different number of them, and different options: put the name of the server or table into
         the snapshot, and raise `ValueError` here if it is a different one.
+
+        It runs after `create`, but not at the first start. If a connection needs the position, open
+        it in the first `fill`.
         """
         return self._set("restore", function, "state", "snapshots")
 

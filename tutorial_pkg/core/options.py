@@ -31,6 +31,19 @@ class OptionValues(SimpleNamespace):
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"no option `{name}` is declared; {_hint(name, vars(self))}", name=name
+        )
+
+
+def _hint(name: str, declared: Iterable[str]) -> str:
+    """Return which option is probably meant, and all that there are."""
+    names = {option.lower(): option for option in declared}
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    hint = f"did you mean `{names[near[0]]}`? " if near else ""
+    return f"{hint}It takes {', '.join(f'`{option}`' for option in names.values())}."
+
 
 @dataclass(frozen=True)
 class Option:
@@ -162,17 +175,13 @@ class Options:
         return "\n".join(lines)
 
     def _check_names(self, given: Iterable[str]) -> None:
-        known = ", ".join(f"`{option.name}`" for option in self.declared.values())
         families = tuple(name[:-1] for name in self.declared if name.endswith(FAMILY))
         for name in given:
             lower = name.lower()
             if lower in self.declared.keys() | ADDED_BY_SPARK or lower.startswith(families):
                 continue
-            near = difflib.get_close_matches(lower, self.declared, n=1)
-            hint = f"did you mean `{self.declared[near[0]].name}`?" if near else "remove it."
-            raise ValueError(
-                f"format `{self.format_name}`: unknown option `{name}`; {hint} It takes {known}."
-            )
+            hint = _hint(name, (option.name for option in self.declared.values()))
+            raise ValueError(f"format `{self.format_name}`: unknown option `{name}`; {hint}")
 
     def _value(self, option: Option, values: Mapping[str, str]) -> Any:
         if option.name.endswith(FAMILY):

@@ -87,8 +87,10 @@ def test_remote_path_is_refused(text):
 def test_unknown_option_gets_a_suggestion():
     with pytest.raises(ValueError, match=r"unknown option `prot`; did you mean `port`\?"):
         OPTIONS.parse({"path": "log", "prot": "1"})
-    with pytest.raises(ValueError, match=r"`zzz`; remove it\. It takes `path`, `port`, `maxRows`,"):
+    with pytest.raises(ValueError, match=r"`zzz`; It takes `path`, `port`, `maxRows`,"):
         OPTIONS.parse({"path": "log", "zzz": "1"})
+    with pytest.raises(AttributeError, match=r"`max_rows` is declared; did you mean `maxRows`\?"):
+        OPTIONS.parse({"path": "log"}).max_rows  # noqa: B018
 
 
 def test_docstring_gets_the_table():
