@@ -5,8 +5,10 @@ Which builder, which guarantee, which positions are safe: docs/builder.md. The f
 - `source_builder`, `sink_builder`: what users write
 - `stream_source`: streams through a log, and batches; `instances` calls `fill`, through `rows` and
   `frames` into the log, with `status` beside it
+- `pushed`: streams from clients that call back
 - `replayable_source`: offsets of what can be asked for again
 - `cursor_source`: pages, through a log or without one
+- `dbapi_sink`: the commit of sinks for databases
 - `format`: several sources and a sink under one name
 - `declaration`: functions and options as they are declared, and the class that Spark gets
 - `functions`: how they are checked, called, retried and pickled
@@ -17,6 +19,7 @@ from tutorial_pkg.builder.context import (
     DEAD_LETTERS,
     FAIL_ON_DATA_LOSS,
     BatchContext,
+    ListenContext,
     Position,
     SinkContext,
     SourceContext,
@@ -66,6 +69,7 @@ __all__ = [
     "Format",
     "FunctionError",
     "InstanceStatus",
+    "ListenContext",
     "Option",
     "OptionValues",
     "Options",

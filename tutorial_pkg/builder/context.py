@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -42,11 +43,21 @@ def dead_letters_of(options: OptionValues, source: str) -> DeadLetters | None:
 
 @dataclass(frozen=True)
 class SourceContext:
-    """For `create`: this is instance `index` of `count`, from 0, in a query with these options."""
+    """For `create`: this is instance `index` of `count`, from 0, in a query with these options.
+
+    Among them are the builder's own, by the names that queries use: `options.maxRowsPerTrigger`.
+    """
 
     index: int
     count: int
     options: OptionValues
+
+
+@dataclass(frozen=True)
+class ListenContext(SourceContext):
+    """For `listen`: also an event that is set when the query stops."""
+
+    stopped: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)

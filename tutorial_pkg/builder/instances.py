@@ -155,11 +155,14 @@ class Instance(threading.Thread):
         """Start over after a transient error, as after a restart of the query."""
         pause = 0.0
         while not self.stopping.wait(pause):
+            began = time.monotonic()
             try:
                 return self._run_once()
             except FunctionError as failure:
                 if self.status.closed or self.stopping.is_set():
                     raise
+                if time.monotonic() - began > self._retries.seconds:
+                    self._tries = None
                 self._tries = self._tries or self._retries.tries()
                 pause = self._tries.pause_after(failure)
                 self.status.retries += 1
@@ -199,7 +202,8 @@ class Instance(threading.Thread):
             else:
                 added = self._fill()
                 pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
-                self._tries = None
+                if added or "listen" not in self._plan.functions:  # it may not be connected yet
+                    self._tries = None
         self.status.closed = self._buffer.closed
 
     def _fill(self) -> bool:

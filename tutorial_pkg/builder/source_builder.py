@@ -1,4 +1,4 @@
-"""`SourceBuilder`: four ways to build a source, by what can be asked of the system behind it."""
+"""`SourceBuilder`: five ways to build a source, by what can be asked of the system behind it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tutorial_pkg.builder.context import SourceContext
 from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
 from tutorial_pkg.builder.cursor_source import Read as ReadPage
 from tutorial_pkg.builder.declaration import Schema, State
+from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.builder.pushed import Listen, Listener
 from tutorial_pkg.builder.replayable_source import Look, Read, ReplayableSourceBuilder
 from tutorial_pkg.builder.stream_source import BatchSourceBuilder, StreamSourceBuilder
 
@@ -47,6 +49,7 @@ class SourceBuilder:
     Started again with the same log and checkpoint, the query resumes where it was, however it died.
 
     - `stream`: events that arrive once: sensors, sockets, queues. A log on disk keeps them.
+    - `pushed`: the same for clients that call back: WebSockets, MQTT, server-sent events.
     - `cursor`: pages of a service.
     - `replayable`: what can be asked for the same rows again: tables, topics, files. No log.
     - `batch`: what ends.
@@ -74,6 +77,36 @@ class SourceBuilder:
             create: its `context` is a `SourceContext`.
         """
         return StreamSourceBuilder(name, schema, create)
+
+    @staticmethod
+    def pushed(name: str, schema: Schema, listen: Listen) -> StreamSourceBuilder[Listener]:
+        """Build a stream from a client that calls back, or blocks until the next event.
+
+            def listen(context, emit, resume_from):
+                client = Client(context.options.url, since=resume_from)
+                for event in client.events():
+                    emit((event.id, event.text), event.id)
+
+        `listen` runs in a thread of its own. `emit(row, position)` hands over a row, and blocks
+        while 1,000 are waiting. `resume_from` is the position of the last row in the log; None at
+        the first start. A position is any JSON value, and may be left out.
+
+        When the query stops, `emit` raises `SystemExit`: close the client in a `with` or `finally`.
+        A `listen` that waits for something else waits for `context.stopped`, a `threading.Event`.
+        An error in `listen` ends the query. A return counts as a lost connection: like one, it is
+        retried from the last position, see `.retry`.
+
+        Guarantee: exactly once, if the service resends what follows a position. Otherwise exactly
+        once from the log on: what was emitted but not in the log when the process died is missing,
+        and so is what the service sent until the restart.
+        """
+
+        def create(context: SourceContext) -> Listener:
+            return Listener(Functions(name, {"listen": listen}), context)
+
+        builder = StreamSourceBuilder(name, schema, create).fill(Listener.fill)
+        builder.snapshot(Listener.snapshot).restore(Listener.restore).destroy(Listener.destroy)
+        return builder._set("listen", listen, "context", "emit", "resume_from")
 
     @staticmethod
     def batch(

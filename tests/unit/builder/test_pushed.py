@@ -1,0 +1,124 @@
+"""`SourceBuilder.pushed` without Spark: clients that call back, block, fail, resume and stop."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connector_tests.query_process import wait_until
+from tests.stream_runs import running
+from tutorial_pkg.builder import SourceBuilder, builder_status, pushed
+
+pytestmark = pytest.mark.usefixtures("in_process")
+
+
+class Feed:
+    """Pushes the numbers that follow a position."""
+
+    def __init__(self, most: int = 1_000_000) -> None:
+        self.most = most
+        self.resumed: list[Any] = []
+        self.emitted: list[int] = []
+        self.ended = 0
+        self.source: Any = SourceBuilder.pushed("feed", "number LONG", self.listen).build()
+
+    def listen(self, context: Any, emit: Any, resume_from: int | None) -> None:
+        self.resumed.append(resume_from)
+        try:
+            for number in range(0 if resume_from is None else resume_from + 1, self.most):
+                emit(number, number)
+                self.emitted.append(number)
+            self.done(context)
+        finally:
+            self.ended += 1
+
+    def done(self, context: Any) -> None:
+        context.stopped.wait(60)
+
+
+def test_feed_resumes_after_the_last_logged_row(tmp_path: Path) -> None:
+    feed, rows, offset = Feed(), list[int](), None
+    for runs in (1, 2, 3):
+        with running(feed.source, tmp_path, offset) as run:
+            rows += run.rows_until(lambda found, runs=runs: found and len(feed.resumed) == runs)
+        offset = run.offset
+    with running(feed.source, tmp_path, offset) as run:
+        run.reader.prepareForTriggerAvailableNow()
+        rows += run.rows()
+    assert rows == list(range(len(rows)))
+    assert feed.resumed[0] is None and len(rows) > feed.resumed[2] >= feed.resumed[1] >= 0
+    assert feed.ended == 3
+
+
+def test_emit_blocks_while_the_buffer_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushed, "MOST_WAITING", 5)
+    feed = Feed()
+    with running(feed.source, tmp_path, maxBacklogBytes=1) as run:
+        run.latest()
+        wait_until(lambda: builder_status(tmp_path).instances[0].rows, 60, "a frame")
+        in_log = builder_status(tmp_path).instances[0].rows
+        wait_until(lambda: len(feed.emitted) == in_log + 5, 60, "a full buffer")
+    assert len(feed.emitted) == in_log + 5
+    assert feed.ended == 1
+
+
+def test_rows_before_an_error_of_listen_are_logged(tmp_path: Path) -> None:
+    feed = Feed(most=3)
+    feed.done = lambda context: [][1]  # type: ignore[method-assign]
+    with running(feed.source, tmp_path) as run:
+        text = "FunctionError: format `feed`: `listen` of instance 0 failed: IndexError: list index"
+        assert run.failure().startswith(text)
+    with running(feed.source, tmp_path) as run:
+        run.reader.prepareForTriggerAvailableNow()
+        assert run.rows() == [0, 1, 2]
+
+
+def test_lost_connection_is_retried_at_the_position(tmp_path: Path) -> None:
+    """Once the client raises an error, otherwise it returns. Without rows, time is up."""
+    feed = Feed(most=3)
+
+    def done(context: Any) -> None:
+        feed.most = min(feed.most + 1, 6)
+        if feed.most == 5:
+            raise ConnectionResetError
+
+    feed.done = done  # type: ignore[method-assign]
+    with running(feed.source, tmp_path, retryPauseMillis=1, retrySeconds=1) as run:
+        assert run.rows_until(lambda found: len(found) >= 6) == [*range(6)]
+        assert "(tried for 1 s: option `retrySeconds`)" in run.failure()
+    assert feed.resumed[:5] == [None, 2, 3, 4, 5]
+
+
+def test_positions_belong_to_their_instances(tmp_path: Path) -> None:
+    def listen(context: Any, emit: Any, resume_from: Any) -> None:
+        resumed.append(resume_from)
+        emit(context.index, f"{context.index} of {context.count}")
+        emit(context.index)  # without a position, that of the row before stays
+        context.stopped.wait(60)
+
+    resumed: list[Any] = []
+    source: Any = SourceBuilder.pushed("shares", "number LONG", listen).distributed(2).build()
+    offset = None
+    for expected in ([None, None], ["0 of 2", "1 of 2"]):
+        resumed.clear()
+        with running(source, tmp_path, offset) as run:
+            run.rows_until(lambda found: sorted(found) == [0, 0, 1, 1])
+            offset = run.offset
+        assert sorted(resumed, key=str) == expected
+    with running(source, tmp_path, parallelism=3) as run:
+        assert "set `parallelism` to 2" in run.failure()
+
+
+def test_wrong_listen_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TypeError, match="`listen` must be a function of"):
+        SourceBuilder.pushed("feed", "number LONG", lambda emit: None)  # type: ignore[arg-type, misc]
+    monkeypatch.undo()
+    lock = threading.Lock()
+    builder = SourceBuilder.pushed("feed", "number LONG", lambda context, emit, position: lock)
+    with pytest.raises(ValueError, match=r"`create` cannot travel.*captures `listen`"):
+        builder.build()
