@@ -18,13 +18,15 @@ def listen(context, emit, resume_from):
     with urlopen(Request(context.options.url, headers=headers), timeout=60) as lines:
         event = {}
         for line in lines:
-            name, _, value = line.decode().rstrip("\r\n").partition(":")
-            if name:
+            text = line.decode().rstrip("\r\n")
+            if text:
+                name, _, value = text.partition(":")  # the name of a comment is empty
                 event.setdefault(name, []).append(value.removeprefix(" "))
-            elif event:  # an empty line ends it
+                continue
+            if "data" in event:
                 last_id = event.get("id", [None])[-1]
-                emit((last_id, "\n".join(event.get("data", []))), last_id)
-                event = {}
+                emit((last_id, "\n".join(event["data"])), last_id)
+            event = {}
 
 
 source = (

@@ -13,16 +13,17 @@ from typing import Any
 
 import psutil
 
+from examples import sqlite_sink, sse_source
 from spark_connector_tests import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.conftest import first_of_free_ports
+from tests.event_server import EventServer
 from tests.receivers import ReceiverProcess
 from tutorial_pkg import (
     CpuLogDataSource,
     FileLinesDataSource,
     NetworkLinesDataSource,
-    SinkBuilder,
     SourceBuilder,
     network_status,
     send_lines,
@@ -210,6 +211,20 @@ def built_stream(folder: Path) -> StreamSource:
     )
 
 
+def built_pushed(folder: Path) -> StreamSource:
+    """Read server-sent events, as `examples/` shows."""
+    server = EventServer()
+    return StreamSource(
+        sse_source.source,
+        {"path": folder, "url": server.url},
+        number="data",
+        feed=server.add,
+        row=lambda number: {"data": str(number)},
+        not_claimed={"other_parallelism": "each instance resumes at its own position"},
+        close=server.close,
+    )
+
+
 def lines_of(context: Any, split: str, start: int, end: int) -> Iterator[int]:
     yield from map(int, (Path(context.options.letters) / split).read_text().split()[start:end])
 
@@ -237,26 +252,14 @@ def built_replayable(folder: Path) -> StreamSource:
 
 
 def built_sink(folder: Path) -> StreamSink:
-    """Tasks return their rows; one transaction writes them and records the batch."""
+    """Write into SQLite, as `examples/` shows."""
     database = folder / "rows.db"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE done (query, batch, UNIQUE (query, batch))")
         connection.execute("CREATE TABLE rows (value)")
-
-    def commit(context: Any, handles: list[list[str]]) -> None:
-        with closing(sqlite3.connect(context.options.database)) as connection, connection:
-            done = "INSERT OR IGNORE INTO done VALUES (?, ?)"
-            if connection.execute(done, (context.query, context.batch)).rowcount:
-                rows = [(value,) for handle in handles for value in handle]
-                connection.executemany("INSERT INTO rows VALUES (?)", rows)
 
     def read() -> list[str | None]:
         with closing(sqlite3.connect(database)) as connection:
             return [value for (value,) in connection.execute("SELECT value FROM rows")]
 
-    builder = SinkBuilder.stream("two_phases", lambda context: [])
-    builder = builder.receive(lambda values, row: values.append(row.value))
-    builder = builder.flush(lambda values: values).commit(commit)
-    builder = builder.option("database", not_empty, REQUIRED, "the database file")
-    return StreamSink(builder.build(), read, {"database": database})
+    return StreamSink(sqlite_sink.sink, read, {"file": database, "table": "rows"})

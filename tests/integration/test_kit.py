@@ -33,7 +33,8 @@ class TestSink(StreamSinkTests):
         return read_from_files(kit_sink_mutants.Files)(folder)
 
 
-SOURCES = "file_lines network_lines network_lines_tls received_lines built_stream built_replayable"
+SOURCES = "file_lines network_lines network_lines_tls received_lines built_stream "
+SOURCES += "built_pushed built_replayable"
 
 
 @pytest.mark.soak

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.context import BatchContext, SinkContext, TargetContext
+from tutorial_pkg.builder.dbapi_sink import TABLE, Connect, Insert, insert_rows, publish
 from tutorial_pkg.builder.declaration import Built, Declaration, State
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
@@ -191,6 +192,39 @@ class SinkBuilder(Declaration, Generic[State]):
         """
         made: SinkBuilder[NewState] = SinkBuilder(name)
         return made._set("create", create, "context")
+
+    @classmethod
+    def dbapi(
+        cls, name: str, connect: Connect, insert: Insert = insert_rows, begin: str | None = "BEGIN"
+    ) -> SinkBuilder[list[pa.RecordBatch]]:
+        """Start a sink for the tables of a database, exactly once; `build()` completes it.
+
+            sqlite = (
+                SinkBuilder.dbapi("sqlite", lambda options: sqlite3.connect(options.file))
+                .option("file", not_empty, REQUIRED, "the database")
+                .retry(sqlite3.OperationalError)
+                .build()
+            )
+            writer = stream.writeStream.format("sqlite").option("file", "/shop.db")
+            writer.option("table", "orders").option("checkpointLocation", "/checkpoint").start()
+
+        One transaction inserts the rows of a micro-batch and records it in the table
+        `spark_batches_written`, which is created beside the target. All rows pass through the
+        driver.
+
+        Args:
+            connect: `connect(options)` returns a new connection of any DB-API 2 client.
+            insert: `insert(cursor, table, batch)` inserts a `pyarrow.RecordBatch`, for an upsert or
+                a faster way than `executemany`. By default columns are matched by name.
+            begin: the statement that begins a transaction; None if the client begins each one
+                itself, with its first statement.
+        """
+        made: SinkBuilder[list[pa.RecordBatch]] = cls.stream(name, lambda context: [])
+        made._set("connect", connect, "options")._set("insert", insert, "cursor", "table", "batch")
+        made.receive_batch(list.append).flush(list).options(TABLE)
+        return made.commit(
+            lambda context, handles: publish(connect, insert, begin, context, handles)
+        )
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
