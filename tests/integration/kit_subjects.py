@@ -218,10 +218,10 @@ def built_pushed(folder: Path) -> StreamSource:
         sse_source.source,
         {"path": folder, "url": server.url},
         number="data",
-        feed=server.add,
+        feed=server.numbers.extend,
         row=lambda number: {"data": str(number)},
         not_claimed={"other_parallelism": "each instance resumes at its own position"},
-        close=server.close,
+        close=server.shutdown,
     )
 
 
