@@ -5,7 +5,7 @@ A Python has either classic sessions or those of Spark Connect, so this is a sep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from spark_connector_tests import examine_source
 from tests.integration import kit_subjects
 from tutorial_pkg import (
-    SourceBuilder,
     last_error,
     network_status,
     parse_cpu_log,
@@ -25,7 +24,6 @@ from tutorial_pkg import (
     send_lines,
     start_spark,
 )
-from tutorial_pkg.builder import Buffer
 from tutorial_pkg.core.waiting import wait_until
 
 SECONDS = 120
@@ -85,49 +83,6 @@ def test_lines_come_over_the_network(
 
 
 # ---- The builder -----------------------------------------------------------------------------
-
-
-class Counter:
-    def __init__(self, _: object) -> None:
-        self.next = 0
-
-    def fill(self, buffer: Buffer) -> None:
-        for _ in range(7):
-            buffer.add(self.next)
-            self.next += 1
-
-    def go_to(self, snapshots: Sequence[int]) -> None:
-        self.next = snapshots[0]
-
-
-COUNTER = (
-    SourceBuilder.stream("counter", "number LONG", create=Counter)
-    .fill(Counter.fill)
-    .snapshot(lambda counter: counter.next)
-    .restore(Counter.go_to)
-    .build()
-)
-
-
-def test_built_source_resumes_after_restart(spark: SparkSession, tmp_path: Path) -> None:
-    spark.dataSource.register(COUNTER)
-    out = str(tmp_path / "out")
-    counted: list[int] = []
-    for _ in range(2):
-        before = len(counted)
-        stream = spark.readStream.format("counter").load(str(tmp_path / "log"))
-        writer = stream.writeStream.format("parquet").option("path", out)
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        while len(counted) <= before:
-            assert query.isActive, last_error(query)
-            query.awaitTermination(1)
-            if (tmp_path / "out" / "_spark_metadata").exists():
-                counted = [
-                    row.number for row in spark.read.schema("number LONG").parquet(out).collect()
-                ]
-        query.stop()
-    counted = [row.number for row in spark.read.schema("number LONG").parquet(out).collect()]
-    assert sorted(counted) == list(range(len(counted)))
 
 
 # ---- Errors and metrics ----------------------------------------------------------------------

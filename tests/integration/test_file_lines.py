@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming import StreamingQuery
-
-from spark_connector_tests.query_process import wait_until
-from tutorial_pkg.core.errors import last_error
 
 
 def append(path: Path, *lines: object) -> None:
@@ -53,43 +49,3 @@ def test_event_time_in_every_mode(spark, folder):
         assert load(mode="dropMalformed") == []
     finally:
         spark.conf.unset("spark.sql.timestampType")
-
-
-def test_a_query_follows_appends_and_rotation(spark, folder):
-    log = folder / "data.csv"
-    seen: list[str] = []
-    append(log, "1", "2")
-    query = (
-        spark.readStream.format("file_lines")
-        .load(str(log))
-        .writeStream.foreachBatch(
-            lambda batch, _: seen.extend(row.value for row in batch.collect())
-        )
-        .start()
-    )
-    wait_for(query, seen, 2)
-    with log.open("a") as file:
-        file.write("3\n4\nhal")
-        file.flush()
-        wait_for(query, seen, 4)
-        file.write("f\n")
-        file.flush()
-        wait_for(query, seen, 5)
-        log.rename(folder / "data.csv.1")
-        append(log, "5")
-        file.write("late\n")
-    wait_for(query, seen, 7)
-    (folder / "data.csv.2").write_bytes(log.read_bytes())
-    log.write_text("")
-    append(log, "6")
-    wait_for(query, seen, 8)
-    query.stop()
-    assert Counter(seen) == Counter(["1", "2", "3", "4", "half", "5", "late", "6"])
-
-
-def wait_for(query: StreamingQuery, seen: list[str], count: int) -> None:
-    def reached() -> bool:
-        assert query.exception() is None, last_error(query)
-        return len(seen) >= count
-
-    wait_until(reached, 60, f"row {count}")

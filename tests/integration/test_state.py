@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import wait_until
-from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from workbook.batches import post, stream_of
 from workbook.trade_totals import Totals
-from workbook.trading import SCHEMA, Trade, first_trades
+from workbook.trading import SCHEMA, first_trades
 
 SECOND = timedelta(seconds=1)
 
@@ -27,46 +25,6 @@ def rocksdb(spark: SparkSession) -> None:
         pytest.skip("before Spark 4.1 transformWithState takes pandas only")
     pytest.importorskip("google.protobuf", reason="transformWithState needs protobuf")
     use_rocksdb(spark)
-
-
-def post_in(folder: Path, batches: int, rows: list[Trade]) -> None:
-    size = len(rows) // batches
-    post(folder, [rows[n : n + size] for n in range(0, len(rows), size)])
-
-
-def window_ends(time: datetime) -> list[datetime]:
-    """Return the ends of the windows of 6 seconds, every 2, that have an event at `time`."""
-    first = time.replace(microsecond=0) + (2 - time.second % 2) * SECOND
-    return [first, first + 2 * SECOND, first + 4 * SECOND]
-
-
-@pytest.mark.soak
-@pytest.mark.usefixtures("rocksdb")
-def test_sliding_windows_match_plain_python(spark: SparkSession, tmp_path: Path) -> None:
-    # The pause is longer than a window: its windows must be empty, and leave nothing behind.
-    rows = [row for row in first_trades(3000) if not 12 <= row.time.second < 21]
-    post_in(tmp_path / "in", 7, [*rows[:900], rows[0]._replace(time=None), *rows[900:]])
-    stream = stream_of(spark, tmp_path / "in", SCHEMA).withWatermark("time", "6 seconds")
-    log = work_dir("logs") / f"spark-{os.getpid()}.log"
-    size_before = log.stat().st_size
-    windows = sliding(stream, "ticker", Totals(), "time", 6 * SECOND, 2 * SECOND)
-    writer = windows.writeStream.format("memory").queryName("by_frames")
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
-    found = {
-        (row.ticker, row.end.astimezone(UTC)): (row.trades, row.shares)
-        for row in spark.table("by_frames").collect()
-    }
-    last = max(end for _, end in found)
-    expected: dict[tuple[str, datetime], tuple[int, int]] = {}
-    for row in rows:
-        for end in window_ends(row.time):
-            trades, shares = expected.get((row.ticker, end), (0, 0))
-            expected[row.ticker, end] = trades + 1, shares + row.quantity
-    assert found == {key: sums for key, sums in expected.items() if key[1] <= last}
-    dropped = [batch.stateOperators[0].numRowsDroppedByWatermark for batch in query.recentProgress]
-    assert sum(dropped) == 0
-    assert b"Failed to register timer" not in log.read_bytes()[size_before:]
 
 
 @pytest.mark.parametrize(("window", "slide"), [(5, 2), (0, 1), (4, 0), (4, 8)])

@@ -27,7 +27,6 @@ from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Options, SinkContext
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.sink import Publisher
-from tutorial_pkg.connectors.nats.stream import Reading
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
 from workbook.services import ServerProcess, start_nats
 
@@ -230,31 +229,6 @@ def test_messages_deleted_while_reading(streams: Streams, name: str) -> None:
     with pytest.raises(Exception, match=f"LookupError: stream `{name}`: it starts at 200"):
         list(strict)
     assert column(list(tolerant), "data") == texts(range(199, 300))
-
-
-def test_lagging_cluster_server_is_asked_again(
-    streams: Streams, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Simulated. On a real cluster, 3 of 40 batches read at such a moment were empty."""
-    streams.send(f"{name}.a", range(5))
-    streams.send(f"{name}.b", range(2))  # so the last sequence number shows nothing
-    begin, begun = Reading._begin, list[Any]()
-
-    async def lagging(reading: Any, broker: Any) -> None:
-        await begin(reading, broker)
-        reading._replicas = 3
-        begun.append(broker)
-        if len(begun) == 1:
-            reading._pending = 0
-
-    async def check_planned(reading: Any, broker: Any) -> None: ...
-
-    monkeypatch.setattr(Reading, "_begin", lagging)
-    monkeypatch.setattr(Reading, "_check_planned", check_planned)
-    stream = reader(streams, name, subject=f"{name}.a")
-    batches, _ = read_all(stream, stream.initialOffset())
-    assert column(batches, "data") == texts(range(5))
-    assert len(begun) == 2
 
 
 def test_recreated_stream_is_reported(streams: Streams, name: str) -> None:

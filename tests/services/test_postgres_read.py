@@ -346,22 +346,6 @@ def test_snapshot_and_changes_have_each_row_once(url: str, database: Database, n
     assert database.execute("SELECT FROM pg_class WHERE relname LIKE 'spark_snap%'").rowcount == 0
 
 
-def test_recreated_slot_ends_a_snapshot(url: str, database: Database, name: str) -> None:
-    """Changes between the two slots are in neither the snapshot nor the log."""
-    database.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 20) AS n")
-    database.execute("ALTER TABLE t ADD PRIMARY KEY (n)")
-    options = {"slot": name, "snapshot": "true", "maxRowsPerTrigger": 5}
-    stream = Stream(url, **options)
-    assert stream.rows()
-    database.execute("INSERT INTO t VALUES (21)")
-    database.execute("SELECT pg_drop_replication_slot(%s)", [name])
-    database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
-    with fails(RuntimeError, f"slot `{name}` was advanced or re-created"):
-        restarted = Stream(url, stream.offset, **options)
-        while restarted.rows():
-            pass
-
-
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_open_transaction_delays_a_slot_in_time(
     url: str, database: Database, name: str, snapshot: bool

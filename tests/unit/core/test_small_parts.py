@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tutorial_pkg.core import lines
 from tutorial_pkg.core.batch_order import is_repeated
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.extras import extra
@@ -34,13 +33,6 @@ def test_error_names_the_extra() -> None:
     text = r"no_such_package.*tutorial_pkg\[metrics\]"
     with pytest.raises(ImportError, match=text), extra("metrics"):
         import no_such_package  # noqa: F401
-
-
-def test_newlines_are_counted_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = memoryview(b"a\n\n" * 7 + b"b")
-    assert lines.count_newlines(text) == 14
-    monkeypatch.setattr(lines, "numpy", None)
-    assert lines.count_newlines(text) == 14
 
 
 def test_port_with_a_listener_is_busy(free_ports: Callable[[int], int]) -> None:

@@ -247,20 +247,3 @@ def test_a_file_replaced_by_its_longer_self(tmp_path, log, restarts):
     append(tmp_path / ".new", *numbers(1, 502))
     (tmp_path / ".new").rename(log)
     assert tailing.batch() == numbers(501, 502)
-
-
-@RESTARTS
-def test_a_directory_may_be_away_for_a_moment(tmp_path, restarts):
-    """As when a disk is mounted again."""
-    folder, away = tmp_path / "logs", tmp_path / "away"
-    folder.mkdir()
-    append(folder / "a", "one")
-    tailing = Tailing(folder / "*", restarts)
-    assert tailing.batch() == ["one"]
-    folder.rename(away)
-    folder.mkdir()
-    assert tailing.batch() == []
-    folder.rmdir()
-    away.rename(folder)
-    append(folder / "a", "two")
-    assert tailing.batch() == ["two"]

@@ -165,24 +165,6 @@ def test_glob_finds_new_receivers(tmp_path, free_ports, query) -> None:
             assert again.read_until(1) == ["later"]
 
 
-@pytest.mark.parametrize(
-    ("glob", "expected"),
-    [
-        ("*/{a,b1}", ["log/a", "log/b1"]),
-        ("{log,none}/{a,b{1,2}}", ["log/a", "log/b1", "log/b2"]),
-        ("log/b[12]", ["b1", "b2"]),
-        ("log/{b", [""]),
-    ],
-)
-def test_globs_follow_spark(tmp_path, glob: str, expected: list[str]) -> None:
-    for name in ("a", "b1", "b2", "{b"):
-        (tmp_path / "log" / name).mkdir(parents=True)
-        (tmp_path / "log" / name / handover.RECEIVED).write_text('{"log": "", "first": {}}')
-    logs = handover.ReceivedLogs(str(tmp_path / glob), "port")
-    assert [prefix.rstrip("/") for prefix in logs._folders] == expected
-    logs.close()
-
-
 def test_missing_folder_is_an_error(tmp_path, free_ports, query, monkeypatch) -> None:
     monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.1)
     port = free_ports(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
 import random
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -24,7 +23,6 @@ from pyspark.sql.types import (
     MapType,
     StringType,
     StructType,
-    TimestampNTZType,
     TimestampType,
 )
 
@@ -240,29 +238,6 @@ def test_int96_is_a_timestamp_anywhere(tmp_path: Path) -> None:
 def test_codecs_of_avro(tmp_path: Path, codec: str) -> None:
     write_avro(tmp_path / "a", [avro_field("id", "long")], {"id": 7}, codec)
     assert rows(tmp_path, schema_of(tmp_path, "avro"), format="avro") == [{"id": 7}]
-
-
-def test_casts_of_avro_are_checked(tmp_path: Path) -> None:
-    fields = [avro_field("v", "double"), avro_field("at", "long", "local-timestamp-micros")]
-    write_avro(tmp_path / "a", fields, {"v": 0.1, "at": datetime(2026, 11, 23)})
-    naive = StructType().add("at", TimestampNTZType())
-    assert rows(tmp_path, naive, format="avro") == [{"at": datetime(2026, 11, 23)}]
-    schema = json.dumps({"type": "record", "name": "row", "fields": fields})
-    for name, kind in (("v", FloatType()), ("at", TimestampType())):
-        for more in ({}, {"avroSchema": schema}):
-            with pytest.raises(Exception, match=f"`a` .*column `{name}`"):
-                rows(tmp_path, StructType().add(name, kind), format="avro", **more)
-
-
-def test_damaged_parquet_is_an_error(tmp_path: Path) -> None:
-    Query(tmp_path, ROW, format="parquet").write(0, [(n, f"item {n}") for n in range(1_013)])
-    [file] = tmp_path.glob("part-*")
-    damaged = bytearray(file.read_bytes())
-    damaged[1_000] ^= 0x55
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "a").write_bytes(damaged)
-    with pytest.raises(Exception, match="`a`"):
-        rows(tmp_path / "damaged", ROW, format="parquet")
 
 
 def test_empty_folder_has_no_rows(tmp_path: Path) -> None:

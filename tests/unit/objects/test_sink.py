@@ -9,16 +9,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
     BooleanType,
-    DataType,
     DateType,
     LongType,
-    MapType,
     StringType,
     StructType,
-    VariantType,
 )
 
 from tests.unit.objects.folders import QUERY, VALUE, Query, rows, store_at, stream, values
@@ -160,20 +155,6 @@ def test_folder_with_other_objects_is_refused(tmp_path: Path) -> None:
 
 
 # ---- Values --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("form", "kind"),
-    [
-        ("csv", ArrayType(LongType())),
-        ("jsonl", BinaryType()),
-        ("jsonl", MapType(StringType(), LongType())),
-        ("parquet", ArrayType(VariantType())),
-    ],
-)
-def test_type_that_a_format_lacks_is_refused(tmp_path: Path, form: str, kind: DataType) -> None:
-    with pytest.raises(ValueError, match=r"column `v`"):
-        Query(tmp_path, StructType().add("v", kind), format=form)
 
 
 def test_partition_columns_are_in_the_files(tmp_path: Path) -> None:

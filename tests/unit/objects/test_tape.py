@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.objects.folders import Query, options_of, store_at, stream
+from tests.unit.objects.folders import options_of, store_at, stream
 from tutorial_pkg.connectors.objects import tape
 from tutorial_pkg.connectors.objects.tape import Tape
-from tutorial_pkg.connectors.store import ObjectInfo, Store
+from tutorial_pkg.connectors.store import ObjectInfo
 
 
 def read(run: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
@@ -153,32 +153,3 @@ def test_missing_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=f"no folder {tmp_path}/typo"):
         stream(tmp_path / "typo", notes=tmp_path / "_notes").rows()
     assert not (tmp_path / "typo").exists()
-
-
-def test_sink_that_starts_during_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The listing shows an upload that does not count yet."""
-    listing = Store.listing
-
-    def list_later(self: Store, *arguments: Any, **options: Any) -> list[ObjectInfo]:
-        monkeypatch.setattr(Store, "listing", listing)
-        Query(tmp_path).upload(0, 0, ["of an unfinished batch"])
-        return listing(self, *arguments, **options)
-
-    content = tape.Content(store_at(tmp_path))
-    monkeypatch.setattr(Store, "listing", list_later)
-    assert list(content.news()) == []
-    assert stream(tmp_path, format="jsonl").rows() == []
-
-
-def test_name_that_the_client_cannot_parse_is_skipped(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("a", "b/c", "tab\tx"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(f"{name}\n")
-    run = stream(tmp_path, notes=tmp_path / "_notes")
-    assert run.rows() == ["a", "b/c"]
-    (tmp_path / "d").write_text("d\n")
-    assert run.rows() == ["d"]
-    warnings = [record.getMessage() for record in caplog.records]
-    assert any("1 objects are not read" in text and r"'tab\tx'" in text for text in warnings)
