@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
-from pyarrow.fs import FileSystem
 from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.services.proxy import troubled
@@ -128,27 +127,6 @@ def test_expired_credentials_end_a_query_that_resumes(s3: S3Server, bucket: str)
         expired[0] = None
         query.write(1, ["b"])
         assert read + stream(bucket, run.offset, **options).rows() == ["a", "b"]
-
-
-def test_archived_object_is_named(s3: S3Server, bucket: str) -> None:
-    store_at(bucket, s3.uri).write("in/cold.txt", b"x\n")
-
-    def trouble(command: str, path: str) -> str | None:
-        return "archived" if command == "GET" and path.endswith("cold.txt") else None
-
-    archived = pytest.raises(Exception, match=r"`cold\.txt` is archived")
-    with troubled(s3.uri, trouble) as (endpoint, _), archived:
-        rows(f"{bucket}/in", endpoint=endpoint)
-
-
-def test_name_that_the_client_cannot_parse(s3: S3Server, bucket: str) -> None:
-    store_at(bucket, s3.uri).write("in/a.txt", b"x\n")
-    location = f"endpoint_override={s3.uri.removeprefix('http://')}&scheme=http&region=us-east-1"
-    files, base = FileSystem.from_uri(f"{bucket}/in?{location}")
-    with files.open_output_stream(f"{base}/tab\tx") as stream_of_bytes:
-        stream_of_bytes.write(b"never\n")
-    read = rows(f"{bucket}/in", endpoint=s3.uri)
-    assert read == [{"value": "x"}]
 
 
 def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) -> None:

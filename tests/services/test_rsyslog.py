@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_connector_tests.query_process import wait_until
-from tests.certificates import Certificates
-from tests.network_queries import network_lines, rows, start_query, to_parquet
+from tests.network_queries import network_lines, rows, to_parquet
 from tests.receivers import ReceiverProcess
 from tests.services.rsyslog import Rsyslog, rsyslogd
 from tutorial_pkg.connectors.network_lines import network_status
@@ -26,12 +25,6 @@ except FileNotFoundError as missing:
 PAGE = Path(__file__).parents[2] / "docs/formats/network_lines.md"
 SYSLOG = re.compile(re.search(r'fields = r"(.+)"', PAGE.read_text())[1])
 SECONDS = 120
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
-    (tmp_path / "certificates").mkdir()
-    return Certificates(tmp_path / "certificates")
 
 
 @contextmanager
@@ -70,30 +63,3 @@ def test_killed_receiver_loses_nothing(spark, tmp_path, free_ports) -> None:
     found = messages(spark, tmp_path, port)
     assert found.keys() == set(lines)
     assert max(found.values()) <= 3
-
-
-def test_rsyslog_over_tls(spark, tmp_path, free_ports, certificates) -> None:
-    port = free_ports(1)
-    client = certificates.issue("host-7", "host-7")
-    tls = (
-        f'tls="on" tls.caCert="{certificates.ca}" tls.myCert="{client}" tls.myPrivKey="{client}" '
-        'tls.authMode="name" tls.permittedPeer=["localhost"]'
-    )
-    options = {
-        "protocol": "relp",
-        "includeMetadata": "true",
-        "tlsCertificate": certificates.server,
-        "tlsClientCa": certificates.ca,
-        "allowedClients": "host-7",
-    }
-    query = start_query(spark, tmp_path, port, **options)
-    with Rsyslog(tmp_path / "rsyslog", port, tls) as sender:
-        sender.write(["first", "größer", "", "a,b  c"])
-        wait_until(lambda: received(tmp_path, port) >= 3, SECONDS, sender.said or "the messages")
-        query.processAllAvailable()
-    query.stop()
-    found = spark.read.parquet(str(tmp_path / "out")).collect()
-    matches = [SYSLOG.fullmatch(row.value) for row in found]
-    assert {match[5] for match in matches} >= {"first", "größer", "a,b  c"}
-    assert {match.group(1, 4) for match in matches} == {(str(16 * 8 + 5), "app")}  # local0, notice
-    assert {(row.client, row.port) for row in found} == {("host-7", port)}

@@ -8,10 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_connector_tests.query_process import wait_until
-from tests.unit.network_lines.running import RESET_ON_CLOSE, SECONDS
+from tests.unit.network_lines.running import SECONDS
 from tutorial_pkg.connectors.network_lines.payload import to_batch
-from tutorial_pkg.durable_log.segments import frames, read_frames
+from tutorial_pkg.durable_log.segments import read_frames
 
 OPEN = b"1 open 30 relp_version=0\ncommands=syslog\n"
 OPENED = b"1 rsp 64 200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog\n"
@@ -75,30 +74,6 @@ def test_message_with_newlines_is_one_row(start) -> None:
         client.sendall(message(9, b"alone"))
         running.wait_for_lines(len(texts) + 1)
     assert values(running) == ["a\nb", "plain", "ends\r", "\n", "größer", "\ufffd", "alone"]
-
-
-def test_relp_frames_keep_the_limits(start) -> None:
-    running = start(protocol="relp", maxRowsPerTrigger=10, maxBytesPerTrigger=300)
-    texts = [b"%d" % number for number in range(1_000)] + [b"x" * 200] * 3
-    with running.connect() as client:
-        client.sendall(b"".join(message(number, text) for number, text in enumerate(texts, 1)))
-        running.wait_for_lines(len(texts))
-    found = list(frames(running.directory / str(running.port), 0, running.log.end))
-    assert max(frame.rows for frame in found) <= 10
-    assert max(frame.payload_bytes for frame in found) <= 300
-    assert values(running) == [text.decode() for text in texts]
-
-
-def test_unconfirmed_messages_are_counted(start, monkeypatch) -> None:
-    running = start(protocol="relp")
-    go, sync = threading.Event(), running.log.sync
-    monkeypatch.setattr(running.log, "sync", lambda: (go.wait(SECONDS), sync())[1])
-    with running.connect() as client:
-        client.sendall(message(2, b"one") + message(3, b"two"))
-        running.wait_for_lines(2)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-    go.set()
-    wait_until(lambda: running.status.unconfirmed == 2, SECONDS, "the count")
 
 
 def test_long_message_is_cut_and_marked(start) -> None:

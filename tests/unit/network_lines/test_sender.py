@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.unit.network_lines.running import HOST, RESET_ON_CLOSE, SECONDS
-from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import sender
 from tutorial_pkg.connectors.network_lines.forward import send_named
 from tutorial_pkg.connectors.network_lines.sender import (
@@ -77,25 +76,6 @@ def test_send_returns_when_receiver_closes() -> None:
         assert not sending.done()
         server.close_now.set()
         assert sending.result(SECONDS) == 1
-
-
-def test_rate_spreads_the_lines_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(sender.time, "monotonic", lambda: 100.0 + sum(slept))
-    monkeypatch.setattr(sender.time, "sleep", slept.append)
-    groups = list(sender._paced(map(str, range(10)), rate=2))
-    assert [len(group) for group in groups] == [1] * 10
-    assert sum(slept) == pytest.approx(9 / 2)
-    groups = list(sender._paced(map(str, range(1000)), rate=1000))
-    assert [len(group) for group in groups] == [50] * 20
-
-
-@pytest.mark.parametrize("content", [b"a\nb\r\n\n", b"a\nb\r\n\nlast"])
-def test_file_is_sent_unchanged(tmp_path, content: bytes) -> None:
-    (tmp_path / "lines").write_bytes(content)
-    with receiver() as server:
-        assert main(["send", str(tmp_path / "lines"), "--port", str(server.port)]) == 0
-    assert server.received == [content.removesuffix(b"\n") + b"\n"]
 
 
 @pytest.mark.parametrize(
