@@ -163,7 +163,7 @@ class Buffer:
         until `fill` has returned.
 
         `acknowledge` gets the `token` when the row is on disk. Call `add` in the thread of `fill`
-        only: a callback of a client should put its messages into a `queue.Queue`.
+        only: for a client that calls back there is `SourceBuilder.pushed`.
         """
         try:
             self._rows.append(row if type(row) in _IMMUTABLE else self._packer.values(row))
