@@ -9,8 +9,13 @@ import sys
 from tutorial_pkg import SinkBuilder, run_until_signal, start_spark
 from tutorial_pkg.builder import REQUIRED, local_directory
 
+
+def connect(options):
+    return sqlite3.connect(options.file, timeout=60)
+
+
 sink = (
-    SinkBuilder.dbapi("sqlite", lambda options: sqlite3.connect(options.file, timeout=60))
+    SinkBuilder.dbapi("sqlite", connect, begin="BEGIN IMMEDIATE")
     .option("file", local_directory, REQUIRED, "the database")
     .build()
 )

@@ -199,10 +199,12 @@ class SinkBuilder(Declaration, Generic[State]):
     ) -> SinkBuilder[list[pa.RecordBatch]]:
         """Start a sink for the tables of a database, exactly once; `build()` completes it.
 
-            sqlite = (
-                SinkBuilder.dbapi("sqlite", lambda options: sqlite3.connect(options.file))
+            def connect(options):
+                return sqlite3.connect(options.file, timeout=60)
+
+            sink = (
+                SinkBuilder.dbapi("sqlite", connect, begin="BEGIN IMMEDIATE")
                 .option("file", not_empty, REQUIRED, "the database")
-                .retry(sqlite3.OperationalError)
                 .build()
             )
             writer = stream.writeStream.format("sqlite").option("file", "/shop.db")
