@@ -18,7 +18,7 @@ Some lessons:
 - 12 `weather`: a REST service
 - 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
 - 20, 21, 22 `batches`: streams cut into batches
-- 20, 21 `trading`: trades; `trade_totals`, a query with state to kill
+- 20, 21 `trading`: trades
 - 22 `shop`: orders with their payments and deliveries
 - 13 `ledger`, `ledger_drill`: the capstone's service and final test
 

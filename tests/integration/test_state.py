@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import wait_until
+from tests.unit.state.test_operation import Totals
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import drop_mark, rolling, sliding, use_rocksdb
 from workbook.batches import post, stream_of
-from workbook.trade_totals import Totals
 from workbook.trading import SCHEMA, first_trades
 
 SECOND = timedelta(seconds=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from itertools import product
 from typing import Any, Protocol
 
@@ -76,8 +77,7 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
     breaks the last law: it can roll, but not slide.
     """
     nothing, combine = operation.create(), operation.combine
-    alone = [operation.accumulate(nothing, row) for row in rows]
-    samples = [nothing, *alone]
+    samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]
     for row in rows:
         samples.append(operation.accumulate(samples[-1], row))
     for sample in samples:
@@ -86,27 +86,35 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
     one, two, three = ([*product(samples, repeat=number)] for number in (1, 2, 3))
     laws: list[_Law] = [
         ("combine(a, create()) must be a", one, lambda a: (combine(a, nothing), a)),
-        ("combine must be commutative", two, lambda a, b: (combine(a, b), combine(b, a))),
         (
-            "combine must be associative",
+            "combine must be commutative: combine(a, b) must equal combine(b, a)",
+            two,
+            lambda a, b: (combine(a, b), combine(b, a)),
+        ),
+        (
+            "combine must be associative: it must be the same for (a, b), c and for a, (b, c)",
             three,
             lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))),
         ),
         (
             "accumulate(a, row) must equal combine(a, accumulate(create(), row))",
-            product(samples, zip(rows, alone, strict=True)),
-            lambda a, row: (operation.accumulate(a, row[0]), combine(a, row[1])),
+            product(samples, rows),
+            lambda a, row: (
+                operation.accumulate(a, row),
+                combine(a, operation.accumulate(nothing, row)),
+            ),
         ),
     ]
     if hasattr(operation, "deduct"):
-        laws.append(
-            ("deduct must undo combine", two, lambda a, b: (operation.deduct(combine(a, b), b), a))
-        )
+        law = "deduct must undo combine: deduct(combine(a, b), b) must be a"
+        laws.append((law, two, lambda a, b: (operation.deduct(combine(a, b), b), a)))
     for law, cases, sides in laws:
         for case in cases:
             left, right = sides(*case)
             if not _same(left, right):
-                return f"{law}: with {', '.join(map(str, case))}, {left} is not {right}"
+                values = zip(signature(sides).parameters, case, strict=True)
+                names = ", ".join(f"{name} = {value}" for name, value in values)
+                return f"{law}. With {names} it is {left}; expected {right}"
     if hasattr(operation, "deduct"):
         return None
     return "there is no deduct, which must undo combine: it can roll, but it cannot slide"

@@ -8,9 +8,29 @@ from typing import Any
 import pytest
 
 from tutorial_pkg.state import broken_law
-from workbook.trade_totals import Totals
 
 ROWS = [SimpleNamespace(quantity=quantity) for quantity in (3, 1, 4, 1, 5)]
+
+
+class Totals:
+    """The trades of a ticker, and the shares that changed hands in them."""
+
+    accumulator = result = "trades LONG, shares LONG"
+
+    def create(self) -> Any:
+        return 0, 0
+
+    def accumulate(self, accumulator: Any, row: Any) -> Any:
+        return accumulator[0] + 1, accumulator[1] + row.quantity
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return left[0] + right[0], left[1] + right[1]
+
+    def deduct(self, left: Any, right: Any) -> Any:
+        return left[0] - right[0], left[1] - right[1]
+
+    def finish(self, accumulator: Any) -> Any:
+        return accumulator
 
 
 class Tenths(Totals):
