@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from functools import partial
@@ -129,9 +129,8 @@ def check_18_1(answer: Callable[..., Any]) -> str:
     """Does `answer(batches)` name what is wrong with a query now?"""
 
     def alarms_for_lags_and_late_rows(*columns: list[Any]) -> Any:
-        return answer(
-            [SimpleNamespace(lag=lag, late_rows=late) for lag, late in zip(*columns, strict=True)]
-        )
+        batches = zip(*columns, strict=True)
+        return answer([SimpleNamespace(lag=lag, late_rows=late) for lag, late in batches])
 
     compare(alarms_for_lags_and_late_rows, _ALARMS, key=lambda result: sorted(listed(result)))
     return "It rings when it should, and only then."
@@ -144,15 +143,17 @@ def check_18_2(answer: Any) -> str:
     saved: Any
     for saved, a in ((None, 0), (40, 40), (0, 0)):
         for number in range(0, 4, 2):
-            state = _resumed(answer, saved)
+            state = answer(context_of())
+            if saved is not None:
+                state.restore([saved])
             rows = sorted(tuple(row) for row in [*filled(state), *filled(state)])
             expected = [(s, n + number + i) for s, n in (("a", a), ("b", 0)) for i in range(2)]
             must_be(rows, expected, f"Resumed from {saved}, two calls of `fill` added", why)
             saved = as_json(state.snapshot())
-            version = saved.get("version") if isinstance(saved, dict) else None
-            must_be(version, 2, "The version in your snapshot is", "the next version needs it.")
+            text = f"Your snapshot is {show(saved)}; expected a dict with the version 2."
+            expect(isinstance(saved, dict) and saved.get("version") == 2, text)
     try:
-        _resumed(answer, {**saved, "version": 3})
+        answer(context_of()).restore([{**saved, "version": 3}])
     except ValueError as error:
         text = f"Your error says {show(str(error))}; expected that it names version 3."
         expect("3" in str(error), text)
@@ -161,21 +162,8 @@ def check_18_2(answer: Any) -> str:
     return "Version 1 is continued, and version 3 is refused."
 
 
-def _resumed(answer: Any, snapshot: Any) -> Any:
-    state = answer(context_of())
-    if snapshot is not None:
-        state.restore([snapshot])
-    return state
-
-
 _TASKS: Any = (  # query, batch, the items of each task, the items that readers see, the reason
-    (
-        "q",
-        0,
-        ["ab", "c"],
-        "abc",
-        "all tasks count. Try a file for each task, and all of them in `publish`.",
-    ),
+    ("q", 0, ["ab", "c"], "abc", "all tasks count. Try a file of its own for each task."),
     ("q", 1, ["de"], "abcde", "each batch has a file. Try context.batch in its name."),
     ("q", 1, ["d", "e", ""], "abcde", "a repeated batch replaces what it has published before."),
     ("q", 1, ["ed"], "abcde", "a repeated batch may have fewer tasks. Try one file per batch."),
@@ -299,12 +287,20 @@ def check_16_2(answer: Callable[..., Any]) -> str:
     return "The files of every version, from the log alone: that is time travel."
 
 
-_SECONDS: list[list[float]] = [[1, 5], [12, 8], [9, 15], [7, 10.5, 33], [16, 28, 34], [3, 19, 31]]
+_BATCHES = ["T1 T5", "T12 T8", "T9 T15", "T7 T10.5 T33", "T16 T28 T34", "T3 T19 T31"]
 _CORRECTED = {10: 6, 20: 5, 30: 1}  # trades by the end of their window, for closed windows
-_TABLES = """
-    CREATE TABLE counts (end INTEGER PRIMARY KEY, trades INTEGER);
-    CREATE TABLE done (batch INTEGER PRIMARY KEY);
-"""
+_COUNTS = "CREATE TABLE counts (end INTEGER PRIMARY KEY, trades INTEGER)"
+_DONE = "CREATE TABLE done (batch INTEGER PRIMARY KEY)"
+
+
+def _post_in_two_steps(folder: Path, batches: Sequence[str]) -> list[Callable[[], None]]:
+    """In a batch, `T10.5` is a trade of ticker T at second 10.5."""
+
+    def trade(text: str) -> Trade:
+        return Trade(OPENING + timedelta(seconds=float(text[1:])), text[0], 100, 1)
+
+    rows = [[trade(text) for text in batch.split()] for batch in batches]
+    return [partial(post, folder / "trades", part) for part in (rows[:3], rows[3:])]
 
 
 @exercise("def correct(path, checkpoint)")
@@ -314,15 +310,13 @@ def check_20_1(
 ) -> str:
     """Does `answer` add late trades to their windows, in a query that is restarted?"""
     with scratch() as folder, closing(sqlite3.connect(folder / "counts.db")) as database:
-        database.executescript(_TABLES)
+        database.executescript(f"{_COUNTS}; {_DONE}")
 
         def query() -> DataStreamWriter:
             write = answer(str(folder / "counts.db"), folder / "checkpoint")
             return counted_and_passed(folder / "trades").writeStream.foreachBatch(write)
 
-        batches = [_trades({"TREE": seconds}) for seconds in _SECONDS]
-        parts = [partial(post, folder / "trades", part) for part in (batches[:3], batches[3:])]
-        run_and_restart(query, folder, parts)
+        run_and_restart(query, folder, _post_in_two_steps(folder, _BATCHES))
         rows = database.execute("SELECT end, trades FROM counts").fetchall()
     counts = {int(end - OPENING.timestamp()): trades for end, trades in rows}
     why = "a window has its trades on time and its late ones, each once, also if a batch is "
@@ -331,19 +325,9 @@ def check_20_1(
     return "Every trade of a closed window is counted once, however late it came."
 
 
-_BURSTS = [  # each batch has the seconds of some tickers' trades
-    {"TREE": [0, 10], "SALT": [5], "FISH": [5], "ROAD": [5], "CODE": [5]},
-    {"TREE": [25], "SALT": [12, 30]},
-    {"TREE": [22], "SALT": [26]},  # out of order
-    {"TREE": [50]},
-    {"TREE": [62], "LAMP": [63]},
-    {"SALT": [59]},
-    {"LAMP": [100]},  # now TREE and SALT are silent
-    {"LAMP": [101, 140]},
-    {"TREE": [150]},
-    {"LAMP": [200]},
-]
-_YIELDED = [("CODE", 1), ("FISH", 1), ("ROAD", 1), ("SALT", 5), ("TREE", 1), ("TREE", 6)]
+_BURSTS = ["T0 T10 S5 F5 R5 C5", "T25 S12 S30", "T22 S26", "T50", "T62", "L63", "S59", "L100"]
+_BURSTS += ["L101 L140", "T150", "L200"]  # from L100 on, T and S are silent
+_YIELDED = [("C", 1), ("F", 1), ("R", 1), ("S", 5), ("T", 1), ("T", 6)]
 
 
 @exercise("class Bursts(StatefulProcessor)", base=StatefulProcessor)
@@ -359,25 +343,16 @@ def check_21_1(answer: type[StatefulProcessor]) -> str:
                 answer(), "ticker STRING, trades LONG", "append", "eventTime"
             )
 
-        steps = [partial(post, folder / "trades", map(_trades, _BURSTS[:4]))]
-        steps += [partial(post, folder / "trades", map(_trades, _BURSTS[4:]))]
+        steps = _post_in_two_steps(folder, _BURSTS)
         result, query = rows_after_restart(bursts, folder, steps)
         last = query.lastProgress
     why = "a burst ends 30 s after its newest trade, and the next one starts at 0. Try to delete "
     why += "the old timer when a newer trade sets one, and to clear the state at the end."
     must_be(sorted(result), _YIELDED, "Your class yielded", why)
     rows = last.stateOperators[0].numRowsTotal if last else 0
-    text = f"{rows} rows of state are left; expected only the state of LAMP, because all others"
-    expect(rows < len(_BURSTS[0]), f"{text} are silent. Try `clear()`.")
+    text = f"{rows} rows of state are left; expected only the state of ticker L, because all others"
+    expect(rows < 5, f"{text} are silent. Try `clear()`.")
     return "Each burst is counted once, and a silent ticker leaves no state behind."
-
-
-def _trades(seconds: Mapping[str, Sequence[float]]) -> list[Trade]:
-    return [
-        Trade(OPENING + timedelta(seconds=at), t, 100, 1)
-        for t, ats in seconds.items()
-        for at in ats
-    ]
 
 
 _CACHE = [  # the time, a batch's items, the items that are looked up, the prices

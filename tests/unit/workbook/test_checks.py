@@ -205,7 +205,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "18_2": [
         (('self.next["a"] = saved', 'self.next = {"a": saved}'), "Resumed from 40"),
         (('self.next["a"] = saved', "pass"), "Resumed from 40"),
-        (('{"version": 2, "next"', '{"version": 1, "next"'), "expected 2"),
+        (('{"version": 2, "next"', '{"version": 1, "next"'), "the version 2"),
         (("elif saved", "elif 1 or saved"), "expected a ValueError"),
         (("raise ValueError", "print"), "expected a ValueError"),
         (("= number + 1", "= 1"), "two calls of `fill`"),
