@@ -7,7 +7,6 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 import obstore
-import pyarrow.fs as pafs
 from obstore import exceptions
 from obstore.store import LocalStore, from_url
 
@@ -59,7 +57,6 @@ class Store:
         if self._folder and make:
             _make_folder(self._folder)
         self.client = _client(options, url, self._folder)
-        self._skipped: set[str] = set()
 
     def listing(self, prefix: str = "", after: str | None = None) -> list[ObjectInfo]:
         """Return all objects below `prefix`, sorted by name: those after `after`, if given."""
@@ -70,27 +67,11 @@ class Store:
 
         try:
             return self._ask(look, prefix)
-        except exceptions.InvalidPathError as error:
-            return self._list_with_arrow(prefix, after or "", error)
-
-    def _list_with_arrow(self, prefix: str, after: str, error: Exception) -> list[ObjectInfo]:
-        """List with Arrow's client: one name that ours cannot parse fails its whole listing."""
-        files, base = _arrow_files(self._options, self.url, self._folder)
-        if files is None:
-            raise ValueError(f"{self.url} cannot be listed: {short_text(error)}") from None
-        found = files.get_file_info(pafs.FileSelector(f"{base}/{prefix}", recursive=True))
-        keys = [file.path.removeprefix(f"{base}/") for file in found if file.is_file]
-        with ThreadPoolExecutor(16) as pool:
-            infos = dict(zip(keys, pool.map(self.find, keys), strict=True))
-        skipped = {key for key, info in infos.items() if info is None}
-        if skipped != self._skipped:
-            log.warning(
-                "%s: %d objects are not read, as the client cannot parse their names: %s; rename "
-                "them",
-                *(self.url, len(skipped), ", ".join(sorted(map(repr, skipped))[:10])),
-            )
-            self._skipped = skipped
-        return sorted(info for info in infos.values() if info and info.key > after)
+        except exceptions.InvalidPathError as error:  # one such name fails the whole listing
+            raise ValueError(
+                f"{self.url} has an object whose name the client cannot parse; rename it: "
+                f"{short_text(error)}"
+            ) from None
 
     def list_folders(self, prefix: str) -> list[str]:
         """Return the names of the folders right below `prefix`."""
@@ -286,24 +267,6 @@ def _client(options: OptionValues, url: str, folder: Path | None) -> Any:
         return from_url(url, config=settings, client_options=client, retry_config=retries)
     except (exceptions.BaseError, ValueError) as error:
         raise ValueError(f"{url}: {short_text(error)}") from None
-
-
-def _arrow_files(options: OptionValues, url: str, folder: Path | None) -> tuple[Any, str]:
-    """Return Arrow's client for a folder or S3, and the address as it names it."""
-    if folder:
-        return pafs.LocalFileSystem(), str(folder)
-    scheme, _, base = url.partition("://")
-    if scheme != "s3":
-        return None, base
-    settings = storage_settings(options)
-    client = pafs.S3FileSystem(
-        access_key=settings.get("access_key_id"),
-        secret_key=settings.get("secret_access_key"),
-        session_token=settings.get("session_token"),
-        region=settings.get("region", "us-east-1" if options.endpoint else None),
-        endpoint_override=options.endpoint,
-    )
-    return client, base
 
 
 def _info(meta: Any) -> ObjectInfo:

@@ -7,6 +7,7 @@ never leave out others, and may ignore any comparison.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from pyspark.sql import types
@@ -23,6 +24,7 @@ _OPERATORS = {
     "IsNotNull": "IS NOT NULL",
 }
 _NULLS = ("IS NULL", "IS NOT NULL")
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 # Their values have the same order everywhere. Floats are missing because of NaN.
 _ORDERED = (
     types.IntegralType,
@@ -53,18 +55,10 @@ class Comparison(NamedTuple):
         values = self.value if self.operator == "IN" else [self.value]
         if self.operator in _NULLS or len({*map(_kind, [least, largest, *values])}) > 1:
             return True
-        return any(_COMPARED[self.operator](value, least, largest) for value in values)
-
-
-# Each with a value, and the smallest and the largest of a column.
-_COMPARED: dict[str, Callable[[Any, Any, Any], bool]] = {
-    "=": lambda value, least, largest: least <= value <= largest,
-    "IN": lambda value, least, largest: least <= value <= largest,
-    "<": lambda value, least, largest: least < value,
-    "<=": lambda value, least, largest: least <= value,
-    ">": lambda value, least, largest: largest > value,
-    ">=": lambda value, least, largest: largest >= value,
-}
+        if self.operator in ("=", "IN"):
+            return any(least <= value <= largest for value in values)
+        bound = least if self.operator.startswith("<") else largest
+        return _HOLDS[self.operator](bound, self.value)
 
 
 def _kind(value: Any) -> tuple[type, bool]:

@@ -13,13 +13,11 @@ from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
     DEAD_LETTERS,
     Buffer,
-    RowPacker,
     SourceBuilder,
     SourceContext,
     builder_status,
 )
 from tutorial_pkg.builder.instances import Instance
-from tutorial_pkg.core.dead_letters import DeadLetters
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
@@ -103,12 +101,3 @@ def test_cursor_counts_its_letters(tmp_path: Path) -> None:
         status = lambda: builder_status(tmp_path / "log").instances[0]  # noqa: E731
         wait_until(lambda: status().dead_letters == 1, 20, "the count")
     assert bad_rows(tmp_path / "letters") == ["one"]
-
-
-def test_rows_that_json_cannot_hold_are_text(tmp_path: Path) -> None:
-    letters = DeadLetters(str(tmp_path), "rows")
-    buffer = Buffer(RowPacker(NUMBER), letters)
-    for row in ({("a", 1): 2}, object):
-        buffer.add(row)
-    assert (buffer.take()[0][0].num_rows, letters.save("x")) == (0, 2)
-    assert bad_rows(tmp_path) == ["[\"<class 'object'>\"]", "{('a', 1): 2}"]

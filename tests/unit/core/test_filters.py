@@ -45,22 +45,6 @@ def test_only_exact_filters_become_comparisons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "value", "expected"),
-    [
-        ("=", 9, [False, True, True, False]),
-        ("IN", [1, 10], [False, False, True, True]),
-        ("<", 11, [False, True, True, True]),
-        ("<=", 9, [False, True, True, False]),
-        (">", 9, [True, False, True, True]),
-        (">=", 10, [True, False, True, True]),
-    ],
-)
-def test_ranges_exclude_comparisons(operator: str, value: Any, expected: list[bool]) -> None:
-    ranges = [(11, 12), (9, 9), (8, 10), (10, 10)]
-    assert [Comparison("n", operator, value).may_hold(*each) for each in ranges] == expected
-
-
-@pytest.mark.parametrize(
     "bound", [None, 1.0, True, "1", date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC)]
 )
 def test_range_of_another_type_excludes_nothing(bound: Any) -> None:
