@@ -38,15 +38,34 @@ FIRST_DAY, END_DAY = -719_162, 2_932_897  # 0001-01-01 and 10000-01-01, from 197
 
 def schema_of(connection: Connection, source: sql.Composable) -> StructType:
     """Return the schema of a table, or a query in brackets. Raises `ValueError` for wrong SQL."""
+    schema = StructType()
+    for column in _columns(connection, source):
+        schema.add(column.name, _type_of(column))
+    return schema
+
+
+def exact_columns(connection: Connection, source: sql.Composable, schema: StructType) -> set[str]:
+    """Return the columns of a schema that the server compares with literals as Spark does.
+
+    Spark's STRING stands for many types. `inet`, `char` and others have an equality of their own.
+    """
+    columns = {column.name: column for column in _columns(connection, source)}
+    texts = {psycopg.adapters.types[name].oid for name in ("text", "varchar")}
+    return {
+        field.name
+        for field in schema
+        if (column := columns.get(field.name)) and _type_of(column) == field.dataType
+        if field.dataType != StringType() or column.type_code in texts
+    }
+
+
+def _columns(connection: Connection, source: sql.Composable) -> list[psycopg.Column]:
     text = sql.SQL("SELECT * FROM {} AS source LIMIT 0").format(source)
     try:
         cursor = connection.execute(text, binary=True)  # which allows one statement only
     except psycopg.ProgrammingError as error:
         raise ValueError(f"format `{FORMAT}`: {' '.join(str(error).split())}") from None
-    schema = StructType()
-    for column in cursor.description or []:
-        schema.add(column.name, _type_of(column))
-    return schema
+    return cursor.description or []
 
 
 def _type_of(column: psycopg.Column) -> DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import LiteralString, cast
 
@@ -13,9 +13,9 @@ import pyarrow as pa
 from psycopg import sql
 from pyspark.sql.types import IntegralType, StructType
 
-from tutorial_pkg.builder import Comparison, OptionValues, SourceBuilder, Split, SplitContext
+from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.postgres import connection as pg
-from tutorial_pkg.connectors.postgres.columns import Fitter, schema_of, select_list
+from tutorial_pkg.connectors.postgres.columns import Fitter, exact_columns, schema_of, select_list
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.worker import cores
 
@@ -24,6 +24,7 @@ LOOK_SECONDS = 1.0  # how long a look waits for writers; the next look continues
 PAUSE_SECONDS = 0.02
 PREPARED = "-1/"  # how the id of a transaction without a session starts: see PREPARE TRANSACTION
 SAMPLED_PAGES = 2000  # of 8 kB: takes some ten milliseconds, and gives fair ranges
+OPERATORS = {"IN": "{} IN ({})", "IS NULL": "{} IS NULL", "IS NOT NULL": "{} IS NOT NULL"}
 Range = tuple[str | None, str | None]  # from a key up to, but without, another; None is open
 
 
@@ -56,9 +57,7 @@ def arrow_rows(
             yield fitter.fit(batch)
 
 
-def ranges(
-    database: pg.Connection, options: OptionValues, filters: Iterable[Comparison] = ()
-) -> list[Range]:
+def ranges(database: pg.Connection, options: OptionValues, wanted: sql.Composable) -> list[Range]:
     """Cut the keys into ranges with equal numbers of rows; a key's rows stay together."""
     parts = options.parallelism or cores()
     if options.key is None or parts == 1:
@@ -69,7 +68,7 @@ def ranges(
         shares=sql.Literal([part / parts for part in range(1, parts)]),
         key=sql.Identifier(options.key),
         source=source_of(options),
-        wanted=_all_of(filters),
+        wanted=wanted,
         sample=_sample(database, options),
     )
     [bounds] = database.execute(query).fetchone() or [None]
@@ -98,23 +97,19 @@ def _within(key: str | None, part: Range) -> sql.Composable:
     return between.format(sql.Identifier(key), low, high)
 
 
-def _all_of(filters: Iterable[Comparison]) -> sql.Composable:
-    """Return the condition that all filters hold, as far as the server can say so.
-
-    Its own text of a value may lack blanks at the end (`char`), and never has a zero.
-    """
+def _all_of(context: SplitContext) -> sql.Composable:
+    """Return the condition that all filters hold, as far as the server compares as Spark does."""
     conditions: list[sql.Composable] = [sql.SQL("true")]
-    for column, operator, value in filters:
+    exact = set[str]()
+    if context.filters:
+        source, database = source_of(context.options), context.connection.database
+        exact = exact_columns(database, source, context.schema)
+    for column, operator, value in context.filters:
         values = value if operator == "IN" else [value]
-        name: sql.Composable = sql.Identifier(column)
-        if isinstance(values[0], str):
-            if any(text.endswith(" ") or "\0" in text for text in values):
-                continue
-            name = sql.SQL("{}::text").format(name)
-        literals = sql.SQL(", ").join(map(sql.Literal, values))
-        text = {"IN": "{} IN ({})", "IS NULL": "{} IS NULL", "IS NOT NULL": "{} IS NOT NULL"}
-        condition = sql.SQL(text.get(operator, f"{{}} {operator} {{}}")).format(name, literals)
-        conditions.append(condition)
+        if column in exact and not any("\0" in str(each) for each in values):
+            text = OPERATORS.get(operator, f"{{}} {operator} {{}}")
+            literals = sql.SQL(", ").join(map(sql.Literal, values))
+            conditions.append(sql.SQL(text).format(sql.Identifier(column), literals))
     return sql.SQL(" AND ").join(conditions)
 
 
@@ -216,8 +211,9 @@ def look(context: SplitContext) -> dict[str, Split]:
     with pg.locks_in_time(options):
         if context.batch:
             oid = str(pg.resolve(database, options.table)[0]) if options.table else ""
-            parts = enumerate(ranges(database, options, context.filters))
-            return {f"range {number}": Split(0, 1, oid, part) for number, part in parts}
+            wanted = _all_of(context)
+            parts, text = enumerate(ranges(database, options, wanted)), wanted.as_string()
+            return {f"range {number}": Split(0, 1, oid, (part, text)) for number, part in parts}
         _check_stream(context)
         offset = context.offset or {}
         start = max(map(int, offset.values()), default=BEGIN)
@@ -247,9 +243,13 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         if context.identity != str(oid):
             context.lost(f"table `{options.table}` was dropped and re-created")
             return
-    part = context.payload
-    where = _within(options.key, part) if context.batch else _between(options, start, end)
-    where = sql.SQL("{} AND {}").format(where, _all_of(context.filters))
+    if context.batch:
+        part, wanted = context.payload
+        where: sql.Composable = sql.SQL("{} AND {}").format(
+            _within(options.key, part), sql.SQL(wanted)
+        )
+    else:
+        where = _between(options, start, end)
     yield from arrow_rows(options, source_of(options), context.schema, where)
 
 
