@@ -40,14 +40,8 @@ again. In a notebook the report is a table. Here is a sink, Spark's own parquet:
 
 The more you describe, the more is tried: see `help(StreamSource)` and `help(StreamSink)`. The
 promises are in `SOURCE_PROMISES` and `SINK_PROMISES`; `only=["restart"]` tries one of them. From a
-shell, run `python -m spark_connector_tests my_module:my_source`. Under pytest, with a fixture
-`spark` that provides a session, each promise is a test:
-
-    from spark_connector_tests.classes import StreamSourceTests  # and StreamSinkTests
-
-    class TestMySource(StreamSourceTests):
-        def describe(self, folder):
-            return my_source(folder)
+shell, run `python -m spark_connector_tests my_module:my_source`. Under pytest each promise is a
+test: see `help(spark_connector_tests.classes)`.
 
 The kit runs on one machine, in a session without other queries. It works from outside, so it
 examines connectors in Python and on the JVM alike; only injected errors, crashes in a commit, and
@@ -75,15 +69,6 @@ The files, in reading order:
     report.py            verdicts and the report
     command.py           the command; classes.py has the pytest classes
 """
-
-import sys
-from importlib.util import find_spec
-
-if _missing := " ".join(name for name in ("pyspark", "pyarrow", "psutil") if not find_spec(name)):
-    _message = f"spark_connector_tests needs more packages: pip install {_missing}"
-    if sys.argv[:1] == ["-m"]:  # for the command, one line
-        sys.exit(_message)
-    raise ModuleNotFoundError(_message)
 
 from spark_connector_tests.described import LIMIT, Server, StreamSink, StreamSource
 from spark_connector_tests.examination import examine_sink, examine_source

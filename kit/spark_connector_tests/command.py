@@ -8,16 +8,14 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import StreamSink, StreamSource
 from spark_connector_tests.driver import NewSession
-from spark_connector_tests.examination import sink_examination, source_examination
+from spark_connector_tests.examination import Describe, Examination
 from spark_connector_tests.promise import Mistake
 
 PROGRAM = "python -m spark_connector_tests"
@@ -77,7 +75,7 @@ def function_named(what: str) -> Any:
 
 
 def report_on(
-    describe: Callable[[Path], StreamSource | StreamSink],
+    describe: Describe,
     spark: SparkSession,
     without: Collection[str] = (),
     only: Collection[str] = (),
@@ -87,16 +85,8 @@ def report_on(
 
     Returns 0 if no promise is broken, 1 if one is, 2 for a mistake in the call, 130 after Ctrl-C.
     """
-    anything: Any = describe
     try:
-        with tempfile.TemporaryDirectory() as folder:  # is it a source or a sink?
-            described = describe(Path(folder))
-            if not isinstance(described, StreamSource | StreamSink):
-                kinds = "a StreamSource or a StreamSink"
-                raise Mistake(f"the function must return {kinds}, got {described!r}")
-            described.close()
-        new = source_examination if isinstance(described, StreamSource) else sink_examination
-        examination: Any = new(spark, anything, session)
+        examination = Examination(describe, spark, session)
         report = examination.report(without, only, lambda verdict: print(verdict, flush=True))
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted; the other promises were not tried", file=sys.stderr)
@@ -104,9 +94,11 @@ def report_on(
     except Mistake as error:
         return _refused(error)
     print(f"{report.summary()} ({report.seconds:.0f} s)")
-    if report.broken:
-        print(f"Fix `{report.first()}` first.")
-    return 1 if report.broken else 0
+    if not report.broken:
+        return 0
+    [cause] = [verdict for verdict in report.verdicts if verdict.name == report.first()]
+    print(f"Fix `{cause.name}` first: {cause.remedy}")
+    return 1
 
 
 def _refused(error: Mistake) -> int:

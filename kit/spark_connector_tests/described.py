@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,10 +11,6 @@ from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
 
 LIMIT = 10  # rows in a batch, under the options of `StreamSource.limit`
 BUILDER = "tutorial_pkg.builder"  # the options of its `Format` choose among several classes
-
-
-def _nothing() -> None:
-    """There is nothing to close."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ class StreamSource(_Described):
     restarts: bool = True
     not_claimed: Mapping[str, str] = field(default_factory=dict)
     server: Server | None = None
-    close: Callable[[], None] = _nothing
+    close: Callable[[], object] = bool  # nothing
 
     @property
     def waiting(self) -> bool:
@@ -172,7 +167,7 @@ class StreamSink(_Described):
     restarts: bool = True
     not_claimed: Mapping[str, str] = field(default_factory=dict)
     server: Server | None = None
-    close: Callable[[], None] = _nothing
+    close: Callable[[], object] = bool  # nothing
 
     @property
     def seen(self) -> bool:
@@ -187,11 +182,6 @@ class StreamSink(_Described):
     def batch(self) -> bool:
         """Whether it works with `df.write`, too."""
         return self._overrides("sink", "writer")
-
-
-# Each trial has its own folder, so it calls one of these for a new description.
-DescribeSource = Callable[[Path], StreamSource]
-DescribeSink = Callable[[Path], StreamSink]
 
 
 def format_name(spark: SparkSession, described: str | type[DataSource]) -> str:

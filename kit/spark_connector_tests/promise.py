@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-
-Trial = TypeVar("Trial", contravariant=True)
+from typing import Any
 
 HANG = "it hangs"  # the cause of everything that did not happen in time
 
@@ -19,9 +17,9 @@ class Mistake(ValueError):
 class Broken(Exception):
     """A promise is broken; the message says what the kit saw.
 
-    `remedy` replaces the promise's own. `cause` explains it fully, such as an error's text; the
-    report shows each cause once. `rows_missing` means that nothing else is wrong, `nothing_works`
-    that not even the first rows arrive, so that no other promise is worth a trial.
+    `remedy` replaces the promise's own. `cause`, such as an error's text, explains it fully.
+    `rows_missing` means that nothing else is wrong, `nothing_works` that not even the first rows
+    arrive, so that no other promise is worth a trial.
     """
 
     def __init__(
@@ -69,7 +67,7 @@ _WITHOUT = {
 
 
 @dataclass(frozen=True)
-class Promise(Generic[Trial]):
+class Promise:
     """One promise of a source or a sink.
 
     `try_it` raises `Broken`, or may return a remark for the report. `needs` names the fields of the
@@ -80,7 +78,7 @@ class Promise(Generic[Trial]):
     sentence: str
     how: str
     remedy: str
-    try_it: Callable[[Trial], str | None]
+    try_it: Callable[[Any], str | None]
     needs: str = ""
 
     def why_not(self, description: Any) -> str | None:
@@ -95,10 +93,10 @@ class Promise(Generic[Trial]):
 
 def promise(
     sentence: str, remedy: str, **more: Any
-) -> Callable[[Callable[[Trial], str | None]], Promise[Trial]]:
+) -> Callable[[Callable[[Any], str | None]], Promise]:
     """Turn a function into a `Promise` of the same name; its docstring says how it is tried."""
 
-    def make(function: Callable[[Trial], str | None]) -> Promise[Trial]:
+    def make(function: Callable[[Any], str | None]) -> Promise:
         how = " ".join((function.__doc__ or "").split())
         return Promise(function.__name__, sentence, how, remedy, function, **more)
 

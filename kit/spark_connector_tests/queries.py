@@ -21,8 +21,7 @@ from spark_connector_tests.promise import Mistake
 from spark_connector_tests.query_process import kill_process
 
 REREADS = 3
-PART = "_part"  # the column that chooses the task that writes a row
-WRITERS = 3  # tasks; in each batch one of them has nothing to write
+WRITERS = 3  # tasks
 NOW = "now"  # the file that makes a task fail
 WORKER_LOST = "Python worker exited unexpectedly"  # Spark's words
 DAEMON = "pyspark.daemon"  # forks the workers of tasks, and keeps them for the next task
@@ -177,8 +176,8 @@ def _is_worker(process: psutil.Process) -> bool:
 class SinkQuery:
     """Writes the files of a folder to the sink under trial; each file is one batch.
 
-    A row's column `_part` chooses the task that writes it. While the folder `fails` exists, the
-    first task waits after its last row, and fails as soon as the folder contains the file `now`.
+    While the folder `fails` exists, the first task waits after its last row, and fails as soon as
+    the folder contains the file `now`.
     """
 
     format: str | type[DataSource]
@@ -189,25 +188,23 @@ class SinkQuery:
     batches: Path
     fails: Path | None = None
 
-    def start(
-        self, spark: SparkSession, writers: int = WRITERS, drain: bool = False
-    ) -> StreamingQuery:
-        """Start it with this many writing tasks; with `drain` it ends when all is written."""
+    def start(self, spark: SparkSession, writers: int = WRITERS) -> StreamingQuery:
+        """Start it with this many writing tasks."""
         files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
-        rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
+        rows = files.json(str(self.batches)).repartition(writers)
         if self.fails:
             rows = rows.mapInArrow(_failing(str(self.fails)), rows.schema)
         writer = self._selected(rows).writeStream.format(format_name(spark, self.format))
-        return _start(writer.options(**self.options), self.checkpoint, drain)
+        return _start(writer.options(**self.options), self.checkpoint)
 
     def batch(self, spark: SparkSession) -> None:
         """Write all rows with `df.write`."""
-        rows = self._selected(spark.read.schema(self._schema()).json(str(self.batches)).drop(PART))
+        rows = self._selected(spark.read.schema(self._schema()).json(str(self.batches)))
         writer = rows.write.format(format_name(spark, self.format)).options(**self.options)
         writer.mode("append").save()
 
     def _schema(self) -> str:
-        columns = {"value": "STRING", **self.types, PART: "LONG"}
+        columns = {"value": "STRING", **self.types}
         return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
     def _selected(self, rows: DataFrame) -> DataFrame:
@@ -243,7 +240,7 @@ def _selected(rows: DataFrame, field: str, *expressions: str) -> DataFrame:
         raise Mistake(f"`{field}` must fit the columns {columns}; {reason}") from error
 
 
-def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool) -> StreamingQuery:
+def _start(writer: DataStreamWriter, checkpoint: Path, drain: bool = False) -> StreamingQuery:
     writer = writer.option("checkpointLocation", str(checkpoint))
     return (writer.trigger(availableNow=True) if drain else writer).start()
 
@@ -254,10 +251,3 @@ def forget_last_commit(checkpoint: Path) -> None:
     last = max(int(file.name) for file in commits.glob("*") if file.name.isdigit())
     for file in [*commits.glob(f"{last}*"), *commits.glob(f".{last}.*")]:
         file.unlink()
-
-
-def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
-    """Return for each of that many tasks a value of the column `_part` that chooses it."""
-    place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
-    keys = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
-    return [keys[place] for place in range(parts)]

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 KEPT, BROKEN, NOT_CLAIMED = "✓", "✗", "–"
-# Where rows are missing, the remedies of these promises name the cause; others only mention it.
-CAUSES = {"late_rows", "from_the_first_row", "restart", "unfinished_row"}
+# Where rows are missing, the cause is the first of these that is broken, or else the promise that
+# was tried first.
+CAUSES = ("late_rows", "every_row_once", "restart", "two_queries")
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The result for one promise.
 
-    `mark` is ✓ kept, ✗ broken, or – not claimed or not tried. `seen` is what
-    the kit saw, and `remedy` what to do. `because` names the broken promise with the same cause:
-    fix that one first.
+    `mark` is ✓ kept, ✗ broken, or – not claimed or not tried. `seen` is what the kit saw, `remedy`
+    what to do. `because` names the broken promise with the same cause: fix that one first.
     """
 
     name: str
@@ -30,23 +30,23 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.because:
-            return f"  {self.mark} {self.name}: for the same reason as {self.because}"
+            why = "rows are missing here, too" if self.rows_missing else "the same cause"
+            return f"  {self.mark} {self.name}: {why}; fix `{self.because}` first"
         below = (self.seen, f"→ {self.remedy}" if self.remedy else "")
         lines = [f"      {text}" for text in below if text]
         return "\n".join([f"  {self.mark} {self.name}: {self.sentence}", *lines])
 
 
 def ranked(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Keep the remedy for missing rows only where it names a cause, or else where it comes first.
+    """Name one cause where rows are missing.
 
-    A lost row breaks many promises. Their remedies would send the reader to the wrong places.
+    A lost row breaks many promises, whose remedies would send the reader to the wrong places.
     """
     missing = [verdict for verdict in verdicts if verdict.rows_missing and not verdict.because]
-    causes = [verdict for verdict in missing if verdict.name in CAUSES] or missing[:1]
+    names = [verdict.name for verdict in missing]
+    cause = next((name for name in [*CAUSES, *names] if name in names), "")
     return [
-        replace(verdict, remedy=f"Rows are missing here, too. Fix `{causes[0].name}` first.")
-        if verdict in missing and verdict not in causes
-        else verdict
+        replace(verdict, because=cause) if verdict in missing and verdict.name != cause else verdict
         for verdict in verdicts
     ]
 
@@ -55,8 +55,8 @@ def ranked(verdicts: Sequence[Verdict]) -> list[Verdict]:
 class Report:
     """All verdicts on `subject`, and how many seconds they took.
 
-    The most likely causes come first, then other broken promises. Promises with the same error, or
-    that hung as well, are listed below the first of them. Fix the first one, and examine again.
+    Broken promises come first. Those with the same cause are listed below it. Fix the first one,
+    and examine again.
     """
 
     subject: str
@@ -66,14 +66,12 @@ class Report:
     @property
     def broken(self) -> list[str]:
         """The names of the broken promises, one for each cause."""
-        return [verdict.name for verdict in self.verdicts if _is_root(verdict)]
+        return [verdict.name for verdict in self._in_order() if verdict.mark == BROKEN]
 
     def __str__(self) -> str:
         lines = [self.summary()]
         for verdict in self._in_order():
-            lines.append(str(verdict))
-            if names := self._following(verdict):
-                lines.append(f"      with it: {names}")
+            lines += [str(verdict), *(f"      {text}" for text in self._following(verdict))]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -83,7 +81,7 @@ class Report:
 
     def summary(self) -> str:
         """The report in one line."""
-        marks = [verdict.mark for verdict in self.verdicts if not verdict.because]
+        marks = [verdict.mark for verdict in self._in_order()]
         following = len(self.verdicts) - len(marks)
         more = f" (and {following} with it)" if following else ""
         counts = [f"{marks.count(KEPT)} kept", f"{marks.count(BROKEN)} broken{more}"]
@@ -92,29 +90,24 @@ class Report:
 
     def first(self) -> str:
         """The broken promise to fix first; empty if none is broken."""
-        return next((verdict.name for verdict in self._in_order() if _is_root(verdict)), "")
+        return next(iter(self.broken), "")
 
     def _in_order(self) -> list[Verdict]:
+        """Return one verdict for each cause: what explains missing rows, other ✗, and the rest."""
         shown = [verdict for verdict in self.verdicts if not verdict.because]
-        return sorted(shown, key=_rank)
+        explains = [v.name for v in shown if v.rows_missing and v.name in CAUSES]
+        return sorted(shown, key=lambda v: (v.mark != BROKEN, v.name not in explains))
 
-    def _following(self, root: Verdict) -> str:
-        return ", ".join(v.name for v in self.verdicts if v.because and v.because == root.name)
+    def _following(self, cause: Verdict) -> list[str]:
+        """Return lines with the promises that are broken for the same cause."""
+        following = [verdict for verdict in self.verdicts if verdict.because == cause.name]
+        missing = ", ".join(verdict.name for verdict in following if verdict.rows_missing)
+        others = ", ".join(verdict.name for verdict in following if not verdict.rows_missing)
+        lines = [f"Rows are missing here, too: {missing}"] if missing else []
+        return [*lines, f"with it: {others}"] if others else lines
 
     def _row(self, verdict: Verdict) -> str:
         texts = [html.escape(text) for text in (verdict.seen, verdict.remedy) if text]
         cells = [verdict.mark, f"<code>{verdict.name}</code>", html.escape(verdict.sentence)]
-        cells.append("<br>→ ".join(texts))
-        if names := self._following(verdict):
-            cells[-1] += f"<br>with it: {names}"
+        cells.append("<br>".join(["<br>→ ".join(texts), *self._following(verdict)]))
         return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
-
-
-def _is_root(verdict: Verdict) -> bool:
-    return verdict.mark == BROKEN and not verdict.because
-
-
-def _rank(verdict: Verdict) -> int:
-    if verdict.mark != BROKEN:
-        return 2
-    return 0 if verdict.rows_missing and verdict.name in CAUSES else 1

@@ -28,7 +28,7 @@ def must_survive(
     """
     what = "a crash" if how == "dies" else "an error"
     with trial.faults(method) as faults:
-        _work(trial, f"before {what} in `{method}`")
+        trial.works(when=f"before {what} in `{method}`")
         if not (calls := faults.some(FAULTS)):
             raise NotTried(f"`{method}` opens no file and no connection in Python")
         for call in calls:
@@ -58,7 +58,7 @@ def server_down(trial: AnyTrial) -> None:
     The server's processes are paused for three seconds."""
     server = trial.described.server
     assert server
-    _work(trial, "before the server was restarted")
+    trial.works(when="before the server was restarted")
     trial.more()
     server.stop()
     server.start()
@@ -83,12 +83,6 @@ def server_down(trial: AnyTrial) -> None:
         for process in reversed(processes):
             process.resume()
         _recover_and_work(trial, "after the server was slow")
-
-
-def _work(trial: AnyTrial, when: str) -> None:
-    trial.run()
-    trial.more()
-    trial.arrive(when)
 
 
 def _endure(trial: AnyTrial) -> None:

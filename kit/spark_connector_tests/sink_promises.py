@@ -18,15 +18,14 @@ from spark_connector_tests.sink_trial import (
     LARGE,
     MANY,
     Batches,
-    Onlooker,
     Row,
     SinkTrial,
+    onlooker,
 )
-from spark_connector_tests.trial import FAR_ZONES, KILLS
+from spark_connector_tests.trial import FAR_ZONES, KILLS, QUIET
 
 # How many rows Spark passes on at once: some tasks get several record batches.
 BUNDLE = ("spark.sql.execution.arrow.maxRecordsPerBatch", 101)
-
 
 # Values that formats stumble over: the batches to write, and the remedy.
 HARD_VALUES: dict[str, tuple[list[list[str | None]], str]] = {
@@ -63,17 +62,20 @@ HARD_VALUES: dict[str, tuple[list[list[str | None]], str]] = {
     "what all messages name, even if some tasks, or all, have no rows.",
 )
 def every_row_once(trial: SinkTrial) -> None:
-    """The batches have 37, 1,013, 0, 1,013, 37 and 5,003 rows; one of three tasks has no rows, and
-    a record batch has 101 rows at most. One more batch follows a restart."""
+    """Three tasks write batches with 37, 1,013, 0, 1,013 and 2 rows, and one task 5,003; a record
+    batch has 101 rows at most. One more batch follows a restart."""
     with trial.setting(*BUNDLE):
         try:
             trial.works()
         except Broken as broken:
             broken.nothing_works = True
             raise
-        for count in (MANY, 0, MANY, BATCH, LARGE):
-            trial.add(count)
+        for count in (MANY, 0, MANY, 2):
+            trial.more(count)
         trial.arrive("while the query ran")
+        trial.run(writers=1)
+        trial.more(LARGE)
+        trial.arrive("while one task wrote")
     if trial.sink.restarts:
         trial.works(when="after a restart")
 
@@ -111,12 +113,10 @@ def no_retraction(trial: SinkTrial) -> None:
 def _watched(trial: SinkTrial) -> tuple[list[frozenset[Row]], list[frozenset[Row]]]:
     """Write three batches, and return them and what a reader saw meanwhile."""
     trial.run()
-    with Onlooker(trial) as onlooker:
-        batches = [frozenset(trial.add()) for _ in range(3)]
+    with onlooker(trial.read) as views:
+        batches = [frozenset(trial.more()) for _ in range(3)]
         trial.read_all(trial.done)
-    if onlooker.error:
-        raise Broken(f"a reader failed while the query wrote: {onlooker.error!r}")
-    return batches, onlooker.views
+    return batches, views
 
 
 @promise(
@@ -126,8 +126,8 @@ def _watched(trial: SinkTrial) -> tuple[list[frozenset[Row]], list[frozenset[Row
 )
 def values(trial: SinkTrial) -> str:
     """Texts with quotes, newlines, other scripts or 70,001 characters; nulls, empty texts and equal
-    rows. With `types`, a Python sink also writes in
-    processes with the time zones of Nepal and of the Marquesas."""
+    rows. With `types`, a Python sink also writes in processes with the time zones of Nepal and of
+    the Marquesas."""
     trial.run()
     left_out = [name for name in HARD_VALUES if name in trial.sink.not_claimed]
     for name in HARD_VALUES:
@@ -144,7 +144,7 @@ def _write_hard(trial: SinkTrial, name: str) -> None:
     batches, remedy = HARD_VALUES[name]
     try:
         for batch in batches:
-            trial.write(batch, evenly=True)
+            trial.write(batch)
         trial.arrive(f"with {name}")
     except Broken as broken:
         broken.remedy = broken.remedy or remedy
@@ -178,7 +178,7 @@ def failed_batch(trial: SinkTrial) -> None:
     fails = trial.batches.plan.fails = trial.folder / "fails"
     fails.mkdir()
     before = trial.read()
-    trial.add(evenly=True)  # each task writes something
+    trial.more()
     trial.run()
     trial.wait(trial.all_but_one_ended, trial.seconds)
     (fails / NOW).touch()
@@ -271,7 +271,7 @@ def two_queries(trial: SinkTrial) -> None:
     batches = [other.add(_texts(f"second {part}")) for part in range(3)]
     with trial.beside(lambda: other.plan.start(trial.spark)) as outlives:
         for _ in batches:
-            trial.add()
+            trial.more()
         accepted = outlives(lambda: True)
     trial.read_all(lambda: True)
     seen = set(trial.read())
@@ -288,7 +288,7 @@ def other_writers(trial: SinkTrial) -> None:
     """The query is restarted with twelve writing tasks, then with one."""
     for writers in (12, 1):  # a number with two digits
         trial.run(writers)
-        trial.add(evenly=True)  # or, in some batches, the last task would have no rows
+        trial.more()
         trial.arrive(f"with {writers} writing tasks")
 
 
@@ -308,7 +308,8 @@ def batch_write(trial: SinkTrial) -> None:
             trial.written += rows
             with trial.blamed("df.write"):
                 other.plan.batch(trial.spark)
-        trial.settle("after df.write")
+        trial.wait(trial.done, QUIET)
+        trial.compare("after df.write")
 
 
 @promise(
@@ -332,11 +333,11 @@ def _write_some(trial: SinkTrial, driver: Driver) -> None:
         return len(trial.read()) > before
 
     for _ in range(6):
-        trial.add()
+        trial.more()
     wait_until(more, trial.seconds, "the first batch in a driver")
 
 
-SINK_PROMISES: list[Promise[SinkTrial]] = [
+SINK_PROMISES: list[Promise] = [
     every_row_once,
     whole_batches,
     no_retraction,

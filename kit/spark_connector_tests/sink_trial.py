@@ -7,25 +7,27 @@ import math
 import threading
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import DescribeSink, as_options
+from spark_connector_tests.described import StreamSink, as_options
 from spark_connector_tests.driver import Drivers
 from spark_connector_tests.promise import Broken, Mistake
-from spark_connector_tests.queries import PART, WRITERS, SinkQuery, keys_of_parts
+from spark_connector_tests.queries import WRITERS, SinkQuery
 from spark_connector_tests.rows import check_once, comparable
-from spark_connector_tests.trial import QUIET, Trial
+from spark_connector_tests.trial import Trial
 
 # Numbers of rows. They are odd, so that a lost last buffer shows.
 BATCH = 37
 MANY = 1_013
-LARGE = 5_003  # one task gets more than 4,096 of them
+LARGE = 5_003  # more than the buffers of most writers hold
 # Rows with these values in the first column have a DOUBLE that not every format can hold.
 BEYOND = {"no number": math.nan, "infinite": math.inf, "less than all": -math.inf}
 
@@ -76,18 +78,14 @@ class Batches:
             self.folder,
         )
 
-    def add(self, values: Sequence[str | None], evenly: bool = False) -> list[Row]:
+    def add(self, values: Sequence[str | None]) -> list[Row]:
         """Add a batch with these values, and return its rows in comparable form."""
-        rows, parts = [self._trial.row(value) for value in values], self._trial.parts()
-        if evenly:
-            places = [parts[number % len(parts)] for number in range(len(rows))]
-        else:
-            places = spread(len(rows), parts, self._count)
+        rows = [self._trial.row(value) for value in values]
         names = ["value", *self._trial.sink.types]
         lines = []
-        for row, part in zip(rows, places, strict=True):
+        for row in rows:
             cells = row if isinstance(row, tuple) else [row]
-            columns = dict(zip(names, cells, strict=True)) | {PART: part}
+            columns = dict(zip(names, cells, strict=True))
             lines.append(json.dumps(columns, default=_as_json) + "\n")
         draft = self.folder / ".draft"
         draft.write_text("".join(lines))
@@ -102,39 +100,28 @@ def _as_json(value: Any) -> str:
     return str(value.isoformat() if isinstance(value, date) else value)
 
 
-def spread(rows: int, parts: Sequence[int], batch: int) -> list[int]:
-    """Return each row's part: one part gets no rows, and one gets every seventh."""
-    used = [part for place, part in enumerate(parts) if place != batch % len(parts)] or [*parts]
-    return [used[-1 if number % 7 == 0 else 0] for number in range(rows)]
-
-
 class SinkTrial(Trial):
     """Each promise writes some more batches, and compares all that is in the sink."""
 
     batches: Batches
 
-    def __init__(self, spark: SparkSession, describe: DescribeSink, drivers: Drivers) -> None:
-        super().__init__(spark, drivers, "sink")
-        self.sink = self.described = describe(self.place)
+    def __init__(
+        self, spark: SparkSession, drivers: Drivers, folder: Path, sink: StreamSink
+    ) -> None:
+        super().__init__(spark, drivers, folder)
+        self.sink = self.described = sink
         if unknown := set(self.sink.types.values()) - SAMPLES.keys():
             choice = ", ".join(SAMPLES)
             raise Mistake(f"`types`: unknown types {sorted(unknown)}; choose from {choice}")
         self.written: list[Row] = []
         self.number = 0
         self._writers = WRITERS
-        self._parts: dict[int, list[int]] = {}
         self.use(Batches(self, "first"))
 
     def use(self, batches: Batches) -> None:
         """Put another query under trial."""
         self.stop()
         self.batches, self.plan = batches, batches.plan
-
-    def parts(self) -> list[int]:
-        """Return for each writing task the value of `_part` that chooses it."""
-        if self._writers not in self._parts:
-            self._parts[self._writers] = keys_of_parts(self.spark, self._writers)
-        return self._parts[self._writers]
 
     def row(self, value: str | None) -> Row:
         """Return the row for a value; with `types` a tuple with some nulls in it."""
@@ -161,7 +148,7 @@ class SinkTrial(Trial):
     def works(self, count: int = BATCH, when: str = "while the query ran") -> None:
         """Run the query, write a batch, and compare."""
         self.run()
-        self.add(count)
+        self.more(count)
         self.arrive(when)
 
     def all_but_one_ended(self) -> bool:
@@ -178,14 +165,16 @@ class SinkTrial(Trial):
         if not self.written:
             self.works()
 
-    def add(self, count: int = BATCH, evenly: bool = False) -> list[Row]:
+    def more(self, count: int = BATCH) -> list[Row]:
         """Write the next batch: this many rows, each with a number."""
-        return self.write([str(self.number + place) for place in range(count)], evenly)
+        return self.write([str(self.number + place) for place in range(count)])
 
-    def write(self, values: Sequence[str | None], evenly: bool = False) -> list[Row]:
-        """Write the next batch, with these values; `evenly` gives each task some."""
+    more_unread = more
+
+    def write(self, values: Sequence[str | None]) -> list[Row]:
+        """Write the next batch, with these values."""
         self.number += len(values)
-        rows = self.batches.add(values, evenly)
+        rows = self.batches.add(values)
         self.written += rows
         return rows
 
@@ -195,22 +184,11 @@ class SinkTrial(Trial):
             rows = [self.known(row) for row in self.sink.read()]
         return without_repeats(rows, self.written) if self.sink.at_least_once else rows
 
-    def more(self) -> None:
-        self.add(evenly=True)  # a task without rows may open no file
-
-    def more_unread(self) -> None:
-        self.add()
-
     def done(self) -> bool:
         return len(self.read()) >= len(self.written)
 
     def arrive(self, when: str) -> None:
         self.read_all(self.done)
-        self.compare(when)
-
-    def settle(self, when: str) -> None:
-        """Compare while no query runs; a reader may see the rows a moment later."""
-        self.wait(lambda: Counter(self.read()) == Counter(self.written), QUIET)
         self.compare(when)
 
     def check_whole(self, when: str) -> None:
@@ -242,29 +220,26 @@ def without_repeats(rows: Sequence[Row], written: Sequence[Row]) -> list[Row]:
     return list(((seen & wanted) + unknown).elements())
 
 
-class Onlooker:
-    """Reads the sink again and again while the query writes; `views` has what it saw, in order."""
+@contextmanager
+def onlooker(read: Callable[[], list[Row]]) -> Iterator[list[frozenset[Row]]]:
+    """Call `read` again and again during the block, which gets the list of different results."""
+    end, views, errors = threading.Event(), list[frozenset[Row]](), list[BaseException]()
 
-    def __init__(self, trial: SinkTrial) -> None:
-        self._read = trial.read
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self.views: list[frozenset[Row]] = []
-        self.error: BaseException | None = None
-
-    def _look(self) -> None:
+    def look() -> None:
         try:
-            while not self._end.wait(0.002):
-                view = frozenset(self._read())
-                if not self.views or view != self.views[-1]:
-                    self.views.append(view)
-        except BaseException as error:  # the promise reports it in its own thread
-            self.error = error
+            while not end.wait(0.002):
+                view = frozenset(read())
+                if view not in views[-1:]:
+                    views.append(view)
+        except BaseException as error:
+            errors.append(error)
 
-    def __enter__(self) -> Onlooker:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield views
+    finally:
+        end.set()
+        thread.join()
+    if errors:
+        raise Broken(f"a reader failed while the query wrote: {errors[0]!r}")

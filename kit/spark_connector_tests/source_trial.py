@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_connector_tests.described import DescribeSource, as_options
+from spark_connector_tests.described import StreamSource, as_options
 from spark_connector_tests.driver import Drivers
 from spark_connector_tests.queries import Ledger, SourceQuery
 from spark_connector_tests.rows import check_once
@@ -24,9 +25,11 @@ class SourceTrial(Trial):
 
     plan: SourceQuery
 
-    def __init__(self, spark: SparkSession, describe: DescribeSource, drivers: Drivers) -> None:
-        super().__init__(spark, drivers, "source")
-        self.source = self.described = describe(self.place)
+    def __init__(
+        self, spark: SparkSession, drivers: Drivers, folder: Path, source: StreamSource
+    ) -> None:
+        super().__init__(spark, drivers, folder)
+        self.source = self.described = source
         self.fed = 0
         self.plan = SourceQuery(
             self.source.format,
@@ -39,22 +42,12 @@ class SourceTrial(Trial):
         self.ledger = Ledger(self.plan.ledger)
         self._more: Mapping[str, object] = {}
 
-    @property
-    def waiting(self) -> bool:
-        return self.source.waiting
-
     def run(self, more: Mapping[str, object] | None = None) -> None:
         """Start the query unless it runs with exactly these `more` options."""
         if self._more != (more or {}):
             self.stop()
         self._more = more or {}
         self.running(lambda: self.plan.start(self.spark, self._more))
-
-    def restart(self) -> None:
-        """Stop the query, start it, and wait until it has looked for new rows."""
-        self.stop()
-        self.run()
-        self.read_on()
 
     def works(
         self,
@@ -104,7 +97,7 @@ class SourceTrial(Trial):
     def feed_unread(self, count: int = PORTION) -> None:
         """Leave rows that no batch has finished, and stop the query."""
         self.begun()
-        if self.waiting and not self.source.logged:
+        if self.source.waiting and not self.source.logged:
             self.stop()
             self.feed(count)
         else:
@@ -117,11 +110,10 @@ class SourceTrial(Trial):
         self.feed(count)
         self.failed()
 
-    def more(self) -> None:
-        self.feed()
+    more = feed
 
     def more_unread(self) -> None:
-        if self.waiting:
+        if self.source.waiting:
             self.feed()
 
     def done(self) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import random
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +27,10 @@ from spark_connector_tests.queries import InjectedFailure, SinkQuery, SourceQuer
 SECONDS = 120  # until something that must happen counts as not happening
 RESTLESS = 20  # batches that begin though all rows have arrived
 ENDLESS = 60  # batches of availableNow, where fewer rows wait, and more arrive after each
-QUIET = 2.0  # a row that is not there after this long without work for Spark is missing
+# A row is missing if an idle query has looked for it this often, and for this many seconds. Looks
+# take longer on a busy machine, as everything does there.
+LOOKS = 50
+QUIET = 2.0
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 # Far from the zones of test machines. A date can be right on one side of Greenwich only.
 FAR_ZONES = {"in Nepal": "Asia/Kathmandu", "in the Marquesas": "Pacific/Marquesas"}
@@ -39,19 +41,16 @@ Done = Callable[[], bool]
 class Trial:
     """A source or a sink with its query and checkpoint; the promises are tried one by one.
 
-    The connector has the folder `place` for itself. No wait takes longer than `seconds`.
+    No wait takes longer than `seconds`.
     """
 
     described: StreamSource | StreamSink
     plan: SourceQuery | SinkQuery
     seconds: int = SECONDS
 
-    def __init__(self, spark: SparkSession, drivers: Drivers, place: str) -> None:
-        self.spark, self.drivers = spark, drivers
+    def __init__(self, spark: SparkSession, drivers: Drivers, folder: Path) -> None:
+        self.spark, self.drivers, self.folder = spark, drivers, folder
         self.moments = random.Random(20261121)
-        self.folder = Path(tempfile.mkdtemp(prefix="trial-"))
-        self.place = self.folder / place
-        self.place.mkdir()
         self.query: StreamingQuery | None = None
         self.restless = False
 
@@ -104,26 +103,25 @@ class Trial:
         self.raise_failure()
 
     def read_all(self, done: Done) -> None:
-        """Let the query read everything; if it isn't `done` then, wait for a quiet moment more.
+        """Let the query read everything; if it isn't `done` then, let it look for rows again.
 
-        A batch that begins in that moment may be followed by more: a source may have threads.
+        A batch that begins meanwhile may be followed by more: a source may have threads.
         """
         deadline = time.monotonic() + self.seconds
+        self._rest(deadline, done, 2, 0)  # the first look may have been before the rows
         batch = None
-        while True:
-            self._rest(deadline, done)
-            before, batch = batch, self._last_batch()
-            if done() or batch == before:
-                break
-            self.wait(done, QUIET)
+        while not done() and batch != self._last_batch():
+            batch = self._last_batch()
+            self._rest(deadline, done, LOOKS, QUIET)
         self.raise_failure()
 
-    def _rest(self, deadline: float, done: Done) -> None:
-        """Wait until the query has nothing to do, or until it is clearly restless."""
-        idle = threading.Thread(target=_until_idle, args=(self.query,), daemon=True)
+    def _rest(self, deadline: float, done: Done, looks: int, seconds: float) -> None:
+        """Wait until the query has looked for rows in vain, or until it is clearly restless."""
+        until = time.monotonic() + seconds
+        idle = threading.Thread(target=_look, args=(self.query, looks, until), daemon=True)
         idle.start()
         checked, was_done = self._last_batch(), False
-        while idle.is_alive():
+        while idle.is_alive() and not (seconds and done()):
             batch = self._last_batch()
             if batch >= checked + RESTLESS:
                 if was_done:
@@ -131,7 +129,7 @@ class Trial:
                     return
                 checked, was_done = batch, done()
             if time.monotonic() > deadline:
-                raise hanging(f"the query was still busy after {self.seconds} s")
+                raise Broken(f"the query was still busy after {self.seconds} s", cause=HANG)
             idle.join(0.05)
 
     def _last_batch(self) -> int:
@@ -157,7 +155,7 @@ class Trial:
                     more()
                 time.sleep(0.02)
             if not query.awaitTermination(self.seconds):
-                raise hanging(f"the query with availableNow still ran after {self.seconds} s")
+                raise Broken(f"availableNow still ran after {self.seconds} s", cause=HANG)
         if query.exception():
             self.raise_failure()
         self.stop()
@@ -167,7 +165,7 @@ class Trial:
         assert self.query is not None
         with contextlib.suppress(StreamingQueryException):
             if not self.query.awaitTermination(self.seconds):
-                raise hanging(f"the batch that was to fail did not come within {self.seconds} s")
+                raise Broken(f"no batch came to fail within {self.seconds} s", cause=HANG)
         if InjectedFailure.__name__ not in (last_error(self.query) or ""):
             self.raise_failure()
         self.stop()
@@ -264,16 +262,12 @@ class Trial:
             self.described.close()
 
 
-def hanging(seen: str) -> Broken:
-    """Return what is broken when something did not happen in time."""
-    return Broken(seen, cause=HANG)
-
-
-def _until_idle(query: StreamingQuery) -> None:
-    """Ask twice: the first answer may be about a look that came before the rows."""
+def _look(query: StreamingQuery, looks: int, until: float) -> None:
+    """Let the query look for rows this often, and until this time; return if it has ended."""
     try:
-        query.processAllAvailable()
-        query.processAllAvailable()
+        while query.isActive and (looks > 0 or time.monotonic() < until):
+            query.processAllAvailable()
+            looks -= 1
     except PySparkException:  # the trial reads the query's error when it has ended
         with contextlib.suppress(PySparkException):
             query.awaitTermination(5)

@@ -165,6 +165,26 @@ class LargestNumber(Reader):
         yield from (row(number) for number in self.numbers() if number in numbers)
 
 
+class LastName(Reader):
+    """Its offset is the last file's name, where 10 is before 9. A query begins with new files."""
+
+    def initialOffset(self) -> Offset:
+        return {"after": max(self.names(), default="")}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        return self.initialOffset()
+
+    def names(self) -> list[str]:
+        return [file.name for file in Path(self.path).glob("*.txt")]
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        names = [name for name in self.names() if start["after"] < name <= end["after"]]
+        return [InputPartition(name) for name in sorted(names)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        yield from map(row, map(int, (Path(self.path) / partition.value).read_text().split()))
+
+
 @breaks("values")
 class ShortTexts(Reader):
     def read(self, partition: InputPartition) -> Iterator[Any]:

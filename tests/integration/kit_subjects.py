@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import Full, Queue
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -19,6 +22,7 @@ from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.conftest import first_of_free_ports
 from tests.event_server import EventServer
+from tests.integration.kit_source_mutants import numbers_in
 from tests.receivers import ReceiverProcess
 from tutorial_pkg import (
     CpuLogDataSource,
@@ -223,6 +227,44 @@ def built_pushed(folder: Path) -> StreamSource:
         not_claimed={"other_parallelism": "each instance resumes at its own position"},
         close=server.shutdown,
     )
+
+
+class Listener:
+    """Takes letters in a thread; if its queue is full, it starts again after the last row."""
+
+    def __init__(self, context: Any) -> None:
+        self.folder, self.queue = context.options.letters, Queue[tuple[int, int]](5_000)
+        self.added = self.taken = 0
+        self.thread = Thread(target=self.listen, daemon=True)
+
+    def listen(self) -> None:
+        while True:
+            with suppress(Full):
+                for number in numbers_in(self.folder)[self.taken :]:
+                    self.taken += 1  # the mistake: the queue doesn't have it yet
+                    self.queue.put((self.taken, number), timeout=0.1)
+            time.sleep(0.02)
+
+    def fill(self, buffer: Buffer) -> None:
+        if not self.thread.is_alive():
+            self.taken = self.added
+            self.thread.start()
+        for _ in range(min(self.queue.qsize(), 100)):
+            self.added, number = self.queue.get()
+            buffer.add(number)
+
+    def go_to(self, snapshots: list[int]) -> None:
+        self.added = max(snapshots)
+
+
+def full_queue(folder: Path) -> StreamSource:
+    letters = folder / "letters"
+    letters.mkdir()
+    builder = SourceBuilder.stream("full_queue", "value LONG", Listener).fill(Listener.fill)
+    builder = builder.snapshot(lambda listener: listener.added).restore(Listener.go_to)
+    builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
+    options = {"path": folder / "log", "letters": letters}
+    return StreamSource(builder.build(), options, feed=lambda numbers: post(letters, numbers))
 
 
 def lines_of(context: Any, split: str, start: int, end: int) -> Iterator[int]:
