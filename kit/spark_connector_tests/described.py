@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource
@@ -168,11 +168,7 @@ class StreamSink(_Described):
     not_claimed: Mapping[str, str] = field(default_factory=dict)
     server: Server | None = None
     close: Callable[[], object] = bool  # nothing
-
-    @property
-    def seen(self) -> bool:
-        """Whether the kit can see which rows arrive: `read` shows them."""
-        return True
+    seen: ClassVar[bool] = True  # `read` shows which rows arrive
 
     @property
     def once(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 KEPT, BROKEN, NOT_CLAIMED = "✓", "✗", "–"
 # Where rows are missing, the cause is the first of these that is broken, or else the promise that
 # was tried first.
-CAUSES = ("late_rows", "every_row_once", "restart", "two_queries")
+CAUSES = ("late_rows", "every_row_once", "large_batch", "restart", "two_queries")
 
 
 @dataclass(frozen=True)

@@ -161,10 +161,6 @@ class SinkTrial(Trial):
             if stage
         )
 
-    def ensure_worked(self) -> None:
-        if not self.written:
-            self.works()
-
     def more(self, count: int = BATCH) -> list[Row]:
         """Write the next batch: this many rows, each with a number."""
         return self.write([str(self.number + place) for place in range(count)])
