@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.driver import NewSession
 from spark_connector_tests.examination import Describe, Examination
-from spark_connector_tests.promise import Mistake
+from spark_connector_tests.promise import Mistake, plain
 
 PROGRAM = "python -m spark_connector_tests"
 
@@ -64,14 +64,11 @@ def plain_session() -> SparkSession:
 def function_named(what: str) -> Any:
     """Return the function that `module:function` names; `Mistake` if there is none."""
     module, _, name = what.partition(":")
-    if not name:
-        raise Mistake(f"expected module:function, such as my_module:my_source, got {what}")
     try:
         return getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise Mistake(f"cannot import {module}: {error}") from error
-    except AttributeError:
-        raise Mistake(f"{module} has no {name}") from None
+    except (ImportError, AttributeError) as error:
+        wanted = "expected module:function, such as my_module:my_source"
+        raise Mistake(f"{wanted}, got {what}: {plain(error)}") from error
 
 
 def report_on(

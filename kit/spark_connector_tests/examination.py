@@ -81,8 +81,6 @@ class Examination:
                     told(verdict)
         kind = described.format
         name = kind if isinstance(kind, str) else kind.name()
-        if isinstance(described, StreamSink) and described.at_least_once:
-            name += " (at least once)"
         return Report(name, ranked(self.verdicts), time.monotonic() - began)
 
     def prepare(self, chosen: Sequence[Promise]) -> None:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,7 @@ from spark_connector_tests.query_process import kill_process
 
 REREADS = 3
 WRITERS = 3  # tasks
+PART = "_part"  # the column that chooses the task that writes a row
 NOW = "now"  # the file that makes a task fail
 WORKER_LOST = "Python worker exited unexpectedly"  # Spark's words
 DAEMON = "pyspark.daemon"  # forks the workers of tasks, and keeps them for the next task
@@ -191,7 +193,7 @@ class SinkQuery:
     def start(self, spark: SparkSession, writers: int = WRITERS) -> StreamingQuery:
         """Start it with this many writing tasks."""
         files = spark.readStream.schema(self._schema()).option("maxFilesPerTrigger", 1)
-        rows = files.json(str(self.batches)).repartition(writers)
+        rows = files.json(str(self.batches)).repartition(writers, PART).drop(PART)
         if self.fails:
             rows = rows.mapInArrow(_failing(str(self.fails)), rows.schema)
         writer = self._selected(rows).writeStream.format(format_name(spark, self.format))
@@ -199,12 +201,12 @@ class SinkQuery:
 
     def batch(self, spark: SparkSession) -> None:
         """Write all rows with `df.write`."""
-        rows = self._selected(spark.read.schema(self._schema()).json(str(self.batches)))
+        rows = self._selected(spark.read.schema(self._schema()).json(str(self.batches)).drop(PART))
         writer = rows.write.format(format_name(spark, self.format)).options(**self.options)
         writer.mode("append").save()
 
     def _schema(self) -> str:
-        columns = {"value": "STRING", **self.types}
+        columns = {"value": "STRING", **self.types, PART: "LONG"}
         return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
     def _selected(self, rows: DataFrame) -> DataFrame:
@@ -251,3 +253,11 @@ def forget_last_commit(checkpoint: Path) -> None:
     last = max(int(file.name) for file in commits.glob("*") if file.name.isdigit())
     for file in [*commits.glob(f"{last}*"), *commits.glob(f".{last}.*")]:
         file.unlink()
+
+
+@cache
+def keys_of_parts(spark: SparkSession, parts: int) -> list[int]:
+    """Return for each of that many tasks a value of the column `_part` that chooses it."""
+    place = f"CAST(pmod(hash(id), {parts}) AS INT) AS place"
+    keys = {row.place: row.id for row in spark.range(32 * parts).selectExpr("id", place).collect()}
+    return [keys[place] for place in range(parts)]

@@ -55,8 +55,7 @@ def ranked(verdicts: Sequence[Verdict]) -> list[Verdict]:
 class Report:
     """All verdicts on `subject`, and how many seconds they took.
 
-    Broken promises come first. Those with the same cause are listed below it. Fix the first one,
-    and examine again.
+    Broken promises come first, each with those of the same cause. Fix the first; examine again.
     """
 
     subject: str

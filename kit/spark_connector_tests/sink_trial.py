@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,7 +21,7 @@ from pyspark.sql import SparkSession
 from spark_connector_tests.described import StreamSink, as_options
 from spark_connector_tests.driver import Drivers
 from spark_connector_tests.promise import Broken, Mistake
-from spark_connector_tests.queries import WRITERS, SinkQuery
+from spark_connector_tests.queries import PART, WRITERS, SinkQuery, keys_of_parts
 from spark_connector_tests.rows import check_once, comparable
 from spark_connector_tests.trial import Trial
 
@@ -79,13 +80,14 @@ class Batches:
         )
 
     def add(self, values: Sequence[str | None]) -> list[Row]:
-        """Add a batch with these values, and return its rows in comparable form."""
+        """Add a batch with these values, dealt out to the tasks; return its comparable rows."""
         rows = [self._trial.row(value) for value in values]
+        parts = keys_of_parts(self._trial.spark, self._trial.writers)
         names = ["value", *self._trial.sink.types]
         lines = []
-        for row in rows:
+        for row, part in zip(rows, cycle(parts), strict=False):
             cells = row if isinstance(row, tuple) else [row]
-            columns = dict(zip(names, cells, strict=True))
+            columns = dict(zip(names, cells, strict=True)) | {PART: part}
             lines.append(json.dumps(columns, default=_as_json) + "\n")
         draft = self.folder / ".draft"
         draft.write_text("".join(lines))
@@ -115,7 +117,7 @@ class SinkTrial(Trial):
             raise Mistake(f"`types`: unknown types {sorted(unknown)}; choose from {choice}")
         self.written: list[Row] = []
         self.number = 0
-        self._writers = WRITERS
+        self.writers = WRITERS
         self.use(Batches(self, "first"))
 
     def use(self, batches: Batches) -> None:
@@ -140,9 +142,9 @@ class SinkTrial(Trial):
 
     def run(self, writers: int = WRITERS) -> None:
         """Start the query unless it runs with this many writing tasks."""
-        if self._writers != writers:
+        if self.writers != writers:
             self.stop()
-        self._writers = writers
+        self.writers = writers
         self.running(lambda: self.batches.plan.start(self.spark, writers))
 
     def works(self, count: int = BATCH, when: str = "while the query ran") -> None:
@@ -156,7 +158,7 @@ class SinkTrial(Trial):
         tracker = self.spark.sparkContext.statusTracker()
         stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
         return any(
-            stage.numTasks == self._writers and stage.numCompletedTasks == self._writers - 1
+            stage.numTasks == self.writers and stage.numCompletedTasks == self.writers - 1
             for stage in stages
             if stage
         )

@@ -27,10 +27,9 @@ from spark_connector_tests.queries import InjectedFailure, SinkQuery, SourceQuer
 SECONDS = 120  # until something that must happen counts as not happening
 RESTLESS = 20  # batches that begin though all rows have arrived
 ENDLESS = 60  # batches of availableNow, where fewer rows wait, and more arrive after each
-# A row is missing if an idle query has looked for it this often, and for this many seconds. Looks
-# take longer on a busy machine, as everything does there.
+# A row is missing if a query has looked for it this often (slowly on a busy machine), and so long.
 LOOKS = 50
-QUIET = 2.0
+QUIET = 2.0  # seconds
 KILLS = int(os.environ.get("TUTORIAL_PKG_KILLS", "1"))
 # Far from the zones of test machines. A date can be right on one side of Greenwich only.
 FAR_ZONES = {"in Nepal": "Asia/Kathmandu", "in the Marquesas": "Pacific/Marquesas"}
@@ -140,10 +139,7 @@ class Trial:
     def drain(
         self, start: Callable[[], StreamingQuery], more: Callable[[], object] | None = None
     ) -> None:
-        """Start a query with the trigger `availableNow`, and wait for its end.
-
-        `more()` is called after each batch, like a source that never rests.
-        """
+        """Start an availableNow query, call `more()` after each batch, and wait for the end."""
         query, batches = self._begin(start), set[int]()
         deadline = time.monotonic() + self.seconds
         with contextlib.suppress(StreamingQueryException):
