@@ -242,7 +242,7 @@ class Listener:
             with suppress(Full):
                 for number in numbers_in(self.folder)[self.taken :]:
                     self.taken += 1  # the mistake: the queue doesn't have it yet
-                    self.queue.put((self.taken, number), timeout=0.1)
+                    self.queue.put_nowait((self.taken, number))
             time.sleep(0.02)
 
     def fill(self, buffer: Buffer) -> None:
