@@ -20,7 +20,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
-    DataSourceWriter,
     SimpleDataSourceStreamReader,
 )
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -130,29 +129,8 @@ def _post(folder: Path, text: str) -> None:
     (folder / f"{len(list(folder.iterdir()))}.txt").write_text(text)
 
 
-@exercise("class MyWriter(DataSourceWriter)", base=DataSourceWriter)
-def check_02_1(answer: type[DataSourceWriter]) -> str:
-    """Does this writer's `commit` write into `total.txt` how many lines all tasks wrote?"""
-    spark = session()
-    spark.dataSource.register(sink_of(answer, "checked_total"))
-    with scratch() as folder:
-        for rows in (90, 60):
-            for file in folder.glob("*.csv"):
-                file.unlink()
-            items = spark.range(0, rows, 1, 3).selectExpr("concat('item ', id) AS item")
-            items.write.format("checked_total").mode("append").save(str(folder))
-            files = [file for file in folder.iterdir() if file.name != "total.txt"]
-            lines = sum(len(file.read_text().splitlines()) for file in files)
-            must_be(lines, rows, "Lines in the files:", "each row is a line. Try self.open().")
-            total = folder / "total.txt"
-            found = total.read_text().strip() if total.exists() else "(no total.txt)"
-            why = "each task reports its count in a message. `commit` runs on another copy."
-            must_be(found, str(rows), "total.txt says", why)
-    return f"{len(files)} tasks reported, and the total is what the files hold: {rows}."
-
-
 @exercise("class ParquetFiles(DataSourceStreamArrowWriter)", base=DataSourceStreamArrowWriter)
-def check_02_2(answer: Any) -> str:
+def check_02_1(answer: Any) -> str:
     """Does this Arrow writer store each row once in Parquet files, also if a batch is repeated?"""
     with scratch() as folder:
         query = _text_into(answer, folder)
