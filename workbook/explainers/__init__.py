@@ -82,16 +82,16 @@ def _watermark_still(run: dict[str, Any]) -> Figure:
             axes.fill_between([row, last + 1], start, start + WINDOW, color=GRAY, alpha=0.25)
             text = f"closed: {count} row{'s' * (count != 1)}"
             axes.text(last + 0.95, start + WINDOW / 2, text, ha="right", va="center")
-    for dropped, color, name in ((False, BLUE, "counted"), (True, RED, "dropped")):
-        rows = [at for at, step in enumerate(run["steps"]) if step["dropped"] == dropped]
-        marks = {"marker": "x" if dropped else "o", "ls": "", "ms": 9, "mew": 2, "color": color}
-        axes.plot([at + 1 for at in rows], [times[at] for at in rows], label=name, **marks)
-    marks_at = [step["watermark"] for step in run["steps"]]
-    line = [*marks_at, marks_at[-1]]
-    name = f"watermark, {run['delay']} s"
-    axes.plot(range(1, last + 2), line, color="black", drawstyle="steps-post", label=name)
+    for row, (second, step) in enumerate(zip(times, run["steps"], strict=True), start=1):
+        dropped = step["dropped"]
+        color, marker = (RED, "x") if dropped else (BLUE, "o")
+        axes.plot(row, second, marker, ms=9, mew=2, color=color)
+        name = "dropped" if dropped else "counted"
+        axes.text(row, second + 2, name, color=color, ha="center", va="bottom")
+    marks = [step["watermark"] for step in run["steps"]]
+    axes.step([*range(1, last + 2)], [*marks, marks[-1]], color="black", where="post")
+    axes.text(3.05, 13.5, f"watermark: {run['delay']} s behind", va="bottom")
     axes.set(xlim=(0.5, last + 1), ylim=(0, 50), xticks=range(1, last + 1))
-    figure.legend(loc="outside upper right", ncols=3)
     return figure
 
 
@@ -162,9 +162,9 @@ def crash_explainer() -> CrashExplainer:
     texts = [step._asdict() for step in STEPS.values()]
     data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": LINES}
     alt = (
-        "A table of seven steps of a batch. Wherever the query is killed, readers see each of the "
+        "Seven steps of a batch. A query killed in the first four has shown one line of five, then"
     )
-    alt += "five lines once after the restart."
+    alt += " three, and then all. Wherever it is killed, readers see all five after the restart."
     return CrashExplainer("The crash, to play with", data, _crash_still(runs), alt)
 
 
