@@ -46,7 +46,7 @@ _NAMES = {
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
     "plots": "BLUE GREEN ORANGE RED chart dashboard picture watch",
-    "lines_drill": "NetworkDriver draw_lines",
+    "lines_drill": "LinesDrill",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
     "senders": "HOST free_ports wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",

@@ -210,27 +210,33 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
     return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
-def start_kafka(folder: Path, advertised: str = "") -> ServerProcess:
-    """Start Tansu, a broker that speaks Kafka's protocol; `uri` is for `bootstrap.servers`.
+class Kafka(ServerProcess):
+    """Tansu, a broker that speaks Kafka's protocol; `settings` are for a client.
 
     Its topics are in memory and gone when it ends; `folder` only has its log. It is not Kafka:
 
     - Tansu 0.6 reports the end of a partition as the position after the *first* record of the
-      newest batch. Write with `batch.num.messages` 1 (for the sink: `kafka.batch.num.messages`),
-      and the position is right.
+      newest batch. With `settings`, a request has one record, and the position is right.
     - While a transaction is open, readers of committed records (`isolation.level`) see a partition
       that ends at 0, so a query that has read more fails. They also get aborted records.
 
     Args:
         advertised: the address (`host:port`) that it gives to its clients, for a proxy before it.
     """
-    port = _free_port()
-    address = f"{LOOPBACK}:{port}"
-    addresses = ["--listener-url", f"tcp://{address}"]
-    addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
-    storage = ["--storage-engine", "memory://tansu/"]
-    command = [_program("Kafka's protocol"), "broker", *addresses, *storage]
-    return ServerProcess(folder, command, port, address)
+
+    def __init__(self, folder: Path, advertised: str = "") -> None:
+        port = _free_port()
+        address = f"{LOOPBACK}:{port}"
+        self.settings: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0}
+        self.settings["batch.num.messages"] = 1
+        addresses = ["--listener-url", f"tcp://{address}"]
+        addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
+        storage = ["--storage-engine", "memory://tansu/"]
+        command = [_program("Kafka's protocol"), "broker", *addresses, *storage]
+        super().__init__(folder, command, port, address)
+
+
+start_kafka = Kafka
 
 
 class S3Server(ServerProcess):

@@ -9,6 +9,7 @@ import json
 import math
 import socket
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from inspect import signature
 from pathlib import Path
@@ -97,6 +98,7 @@ USED = (
     socket,
     Counter,
     psycopg,
+    suppress,
     pa,
     HOST,
 )  # by the solutions
@@ -230,13 +232,29 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ),
     ],
     "17_2": [
-        (("file.truncate(size)", "pass"), "even if a crash"),
-        (('[: data.rfind(b"\\n") + 1]', ""), "even if a crash"),
+        (('"\\n" + json', "json"), "even if a write"),
+        (("with suppress(ValueError):", "if text:"), "even if a write"),
+        (('open(self.file, "a")', 'open(self.file, "w")'), "even if a write"),
+        (
+            (
+                "json.dumps([position, lines]))",
+                'f"[{position}, ") or file.flush() or file.write(json.dumps(lines) + "]")',
+            ),
+            "even if",
+        ),
     ],
-    "16_2": [(("version + 1", "version"), "their order"), (('"add"', '"remove"'), "their order")],
+    "16_2": [
+        (("version + 1", "version"), "in order"),
+        (('"add"', '"remove"'), "in order"),
+        (("elif action", "elif 0 and action"), "in order"),
+        (("log[: version + 1]", "log[version : version + 1]"), "in order"),
+        (("log[: version + 1]", "log"), "in order"),
+    ],
     "16_1": [
         ((', mode="create"', ""), "its manifest stays"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
+        (("bytes(store.get(name).bytes()) == content", "True"), "its manifest stays"),
+        (("except AlreadyExistsError", "except Exception"), "AlreadyExistsError alone"),
     ],
     "22_1": [
         (
