@@ -17,6 +17,7 @@ from workbook.batches import post, stream_of
 from workbook.trading import SCHEMA, first_trades
 
 SECOND = timedelta(seconds=1)
+SECONDS = 180  # until a result that must come counts as missing
 
 
 @pytest.fixture
@@ -53,10 +54,11 @@ def test_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     forgetting = rolling(stream_of(spark, folder, SCHEMA), "ticker", Totals(), SECOND)
     query = forgetting.writeStream.format("memory").queryName("forget").outputMode("update").start()
     post(folder, [[one]])
-    wait_until(lambda: spark.table("forget").count() == 1, 60, "a result")
-    wait_until(lambda: query.lastProgress.stateOperators[0].numRowsTotal == 0, 60, "an empty state")
+    wait_until(lambda: spark.table("forget").count() == 1, SECONDS, "a result")
+    state = lambda: query.lastProgress.stateOperators[0]  # noqa: E731
+    wait_until(lambda: state().numRowsTotal == 0, SECONDS, "an empty state")
     post(folder, [[one]])
-    wait_until(lambda: spark.table("forget").count() == 2, 60, "another result")
+    wait_until(lambda: spark.table("forget").count() == 2, SECONDS, "another result")
     query.stop()
     assert [row.trades for row in spark.table("forget").collect()] == [1, 1]
 
