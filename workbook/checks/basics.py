@@ -22,14 +22,13 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     SimpleDataSourceStreamReader,
 )
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import StreamingQuery
 
-from tutorial_pkg.core.errors import last_error
+from spark_connector_tests import StreamSink, examine_sink
 from workbook.checks.trial import (
+    must_keep_all,
     no_file_in_place,
     rows_after_restart,
-    run_and_restart,
-    run_to_end,
     scratch,
     session,
 )
@@ -42,20 +41,17 @@ from workbook.senders import HOST, free_ports
 def check_00_1(answer: StreamingQuery) -> str:
     """Has `answer` read at least 200 of 50 items per second, and is it stopped?"""
     got = f"You set answer to {type(answer).__name__} {show(answer)}"
-    text = f"{got}; expected a query, which is what start() returns."
-    expect(isinstance(answer, StreamingQuery), f"{text} Try answer = query.")
-    text = f"Your query failed: {last_error(answer)}. Try the items as they are."
-    expect(not answer.exception(), text)
+    text = f"{got}; expected a query, which is what start() returns. Try answer = query."
+    expect(isinstance(answer, StreamingQuery), text)
     text = "Your query is running; expected a stopped one. Try query.stop()."
     expect(not answer.isActive, text)
     batches = answer.recentProgress
-    sources = " ".join(source.description for batch in batches for source in batch.sources)
-    rates = sorted(set(re.findall(r"rowsPerSecond=(\d+)", sources)))
-    text = f"You read {' and '.join(rates) or 'no'} items per second; expected 50."
-    expect(rates == ["50"], f"{text} Try items_per_second=50.")
+    sources = {source.description for batch in batches for source in batch.sources}
+    rates = re.findall(r"rowsPerSecond=(\d+)", " ".join(sources))
+    must_be(rates, ["50"], "Items per second:", "the task says so. Try items_per_second=50.")
     rows = sum(batch.numInputRows for batch in batches)
-    text = f"Your query read {rows} rows; expected at least 200, because it stopped too early."
-    expect(rows >= 200, f"{text} Try watch(query, rows=200) before query.stop().")
+    text = f"Your query read {rows} rows; expected at least 200, because it stopped too early. "
+    expect(rows >= 200, f"{text}Try watch(query, rows=200) before query.stop().")
     return "At least 200 rows, 50 per second, and then you stopped the query."
 
 
@@ -63,12 +59,14 @@ def check_00_1(answer: StreamingQuery) -> str:
 def check_01_1(answer: Any) -> str:
     """Do readers see each batch of this writer as a whole, and only after its commit?"""
     with scratch() as folder:
-        query = _text_into(_fails_in_third_batch(answer, folder), folder)
-        for text, rows in zip(_TEXTS, (["a", "b"], ["a", "b", "c"]), strict=True):
-            _post(folder / "in", text)
-            run_to_end(query(), folder)
-            why = "`commit` renames the draft of each task. Is each draft's name unique?"
-            must_be(_json_rows(folder / "out"), rows, "After a batch, readers see", why)
+
+        class Watched(answer):  # type: ignore[misc]
+            def commit(self, messages: Any, batchId: int) -> None:
+                if batchId == 0 and (rows := _json_rows(folder)):
+                    raise ValueError(f"readers see {len(rows)} rows before `commit`")
+                super().commit(messages, batchId)
+
+        _examine(Watched, folder, _json_rows, ["failed_batch"])
     return "Readers see whole batches."
 
 
@@ -76,69 +74,37 @@ def check_01_1(answer: Any) -> str:
 def check_01_2(answer: Any) -> str:
     """Does this writer's sink publish each batch once, also when it fails or is repeated?"""
     with scratch() as folder:
-        query = _text_into(_fails_in_third_batch(answer, folder), folder)
-        run_and_restart(query, folder, [partial(_post, folder / "in", t) for t in _TEXTS])
-        found = _json_rows(folder / "out")
-        must_be(found, ["a", "b", "c"], "After a repeated batch, readers see", _REPLACES)
-        before = sorted(file.name for file in (folder / "out").iterdir())
-        _post(folder / "in", "d\ne\n")
-        with suppress(Wrong):  # the batch fails on purpose
-            run_to_end(query(), folder)
-        found = sorted(file.name for file in (folder / "out").iterdir())
-        must_be(found, before, "After a failed batch there are", "`abort` removes its drafts.")
+        _examine(answer, folder, _json_rows, ["repeated_batch", "failed_batch"])
+        drafts = [file for file in folder.iterdir() if file.suffix != ".json"]
+        text = f"A task failed, and {len(drafts)} drafts are left; expected 1 at most, its own, "
+        expect(len(drafts) <= 1, f"{text}because `abort` gets the messages of the other tasks.")
     return "Each batch is there once, whole, and a repeated one replaces itself."
-
-
-_TEXTS = ("a\nb\n", "c\n")
-_REPLACES = "a repeated batch replaces its files. Try names made from batchId."
-
-
-def _fails_in_third_batch(writer: Any, folder: Path) -> type:
-    """Return the writer with a `commit` that fails in batch 2, and if readers see batch 0 early."""
-
-    class Watched(writer):  # type: ignore[misc]
-        def commit(self, messages: Any, batchId: int) -> None:
-            if batchId == 0 and (early := _json_rows(folder / "out")):
-                raise ValueError(f"readers see {early} before `commit`")
-            if batchId == 2:
-                raise ValueError("all drafts are there, and then the batch fails")
-            super().commit(messages, batchId)
-
-    return Watched
-
-
-def _text_into(writer: type, folder: Path) -> Callable[[], DataStreamWriter]:
-    """Return a query of two tasks that writes the lines of `in` to `out`."""
-
-    def query() -> DataStreamWriter:
-        rows = session().readStream.text(str(folder / "in")).repartition(2)
-        return rows.writeStream.format("checked").option("path", str(folder / "out"))
-
-    (folder / "in").mkdir()
-    (folder / "out").mkdir()
-    session().dataSource.register(sink_of(writer, "checked"))
-    return query
-
-
-def _json_rows(folder: Path) -> list[str]:
-    lines = [line for file in folder.glob("*.json") for line in file.read_text().splitlines()]
-    return sorted(json.loads(line)["value"] for line in lines)
-
-
-def _post(folder: Path, text: str) -> None:
-    (folder / f"{len(list(folder.iterdir()))}.txt").write_text(text)
 
 
 @exercise("class ParquetFiles(DataSourceStreamArrowWriter)", base=DataSourceStreamArrowWriter)
 def check_02_1(answer: Any) -> str:
     """Does this Arrow writer store each row once in Parquet files, also if a batch is repeated?"""
     with scratch() as folder:
-        query = _text_into(answer, folder)
-        run_and_restart(query, folder, [partial(_post, folder / "in", t) for t in _TEXTS])
-        files = sorted((folder / "out").glob("*.parquet"))
-        found = sorted(row for file in files for row in pq.read_table(file)["value"].to_pylist())
-        must_be(found, ["a", "b", "c"], "After a repeated batch, the files contain", _REPLACES)
+        _examine(answer, folder, _parquet_rows, ["repeated_batch"])
     return "Whole batches in Parquet files, and a repeated one replaces itself."
+
+
+def _examine(
+    writer: Any, folder: Path, read: Callable[[Path], list[str]], promises: list[str]
+) -> None:
+    """Try these promises of the kit with a writer of files in the folder."""
+    sink = StreamSink(sink_of(writer), partial(read, folder), {"path": folder})
+    must_keep_all(examine_sink(lambda _: sink, session(), only=promises))
+
+
+def _json_rows(folder: Path) -> list[str]:
+    lines = [line for file in folder.glob("*.json") for line in file.read_text().splitlines()]
+    return [json.loads(line)["value"] for line in lines]
+
+
+def _parquet_rows(folder: Path) -> list[str]:
+    tables = [pq.read_table(file) for file in folder.glob("*.parquet")]
+    return [value for table in tables for value in table["value"].to_pylist()]
 
 
 @exercise("class WholeLines(DataSourceStreamReader)", base=DataSourceStreamReader)
@@ -168,18 +134,39 @@ def check_04_1(answer: Any) -> str:
     listener = _Listener(answer(port))
     with connect((HOST, port)) as one, connect((HOST, port)) as two:
         for sender, data in ((one, b"le"), (two, b"right\nne"), (one, b"ft\nha")):
-            sender.sendall(data)
-            listener.read()
+            listener.read(sender, data)
     listener.read()  # both have hung up in the middle of a line
     with connect((HOST, port)) as three:
         for data in (b"ne", b"w\n"):
-            three.sendall(data)
-            listener.read()
+            listener.read(three, data)
     why = "each connection has its own rest, which ends with it. Try a dictionary by socket."
     must_be(sorted(listener.rows), ["left", "new", "right"], "Three senders' lines became", why)
     why = "it is the number of lines. Try to leave `read` as it is."
     must_be(listener.offset, {"lines": 3}, "The offset is", why)
     return "Each connection completes its own lines."
+
+
+@exercise("class Kept(SmallReader)", base=SimpleDataSourceStreamReader)
+def check_04_2(answer: Any) -> str:
+    """Does a new reader return the lines that an earlier one has saved, so that none is lost?"""
+    port, connect = free_ports(2), socket.create_connection
+    why = "each line arrives once, also if a reader has only saved it. Try those from `start` on."
+    with scratch() as folder:
+        first = _Listener(answer(port, str(folder / "lines")))
+        with connect((HOST, port)) as sender:
+            first.read(sender, b"a\n\n")
+            start = first.read(sender, "ünö\nb\n".encode())
+        must_be(first.rows, ["a", "", "ünö", "b"], "`read` returned", why)
+        second = answer(port + 1, str(folder / "lines"))  # the batch failed, the query restarts
+        rows = [row[0] for row in second.readBetweenOffsets(start, first.offset)]
+        why_between = "the failed batch is repeated. Try the file's lines [start:end]."
+        what = f"A new reader's readBetweenOffsets({start}, {first.offset}) returned"
+        must_be(rows, ["ünö", "b"], what, why_between)
+        third = _Listener(second, start)  # as if Spark had not recorded the batch
+        with connect((HOST, port + 1)) as sender:
+            third.read(sender, b"c\n")
+        must_be(third.rows, ["ünö", "b", "c"], f"A new reader's read({start}) returned", why)
+    return "The failed batch was read again, and each line is there once."
 
 
 class _Listener:
@@ -189,41 +176,15 @@ class _Listener:
         self.reader, self.offset, self.rows = reader, offset or {"lines": 0}, list[str]()
         self.read()  # the first one opens the port
 
-    def read(self) -> None:
+    def read(self, sender: socket.socket | None = None, data: bytes = b"") -> Any:
+        """Send the data, read, and return the offset from before."""
+        before = self.offset
+        if sender:
+            sender.sendall(data)
         for _ in range(5):  # one call accepts a connection, the next one receives
             rows, self.offset = self.reader.read(self.offset)
             self.rows += [row[0] for row in rows]
-
-
-@exercise("class Kept(SmallReader)", base=SimpleDataSourceStreamReader)
-def check_04_2(answer: Any) -> str:
-    """Does a new reader return the lines that an earlier one has saved, so that none is lost?"""
-    port = free_ports(2)
-    with scratch() as folder:
-        first = _Listener(answer(port, str(folder / "lines")))
-        _send(port, ["a", ""])
-        first.read()
-        start = first.offset
-        _send(port, ["ünö", "b"])
-        first.read()
-        why = "each line arrives once. Try to return the file's lines from `start` on."
-        must_be(first.rows, ["a", "", "ünö", "b"], "`read` returned", why)
-        end = first.offset
-        second = answer(port + 1, str(folder / "lines"))  # the batch failed, the query restarts
-        rows = [row[0] for row in second.readBetweenOffsets(start, end)]
-        why = "a restarted query repeats the failed batch. Try the file's lines [start:end]."
-        must_be(rows, ["ünö", "b"], f"A new reader's readBetweenOffsets({start}, {end}):", why)
-        third = _Listener(second, start)  # as if Spark had not recorded the batch
-        _send(port + 1, ["c"])
-        third.read()
-        why = "the first reader saved two lines. Try to return the file's lines from `start` on."
-        must_be(third.rows, ["ünö", "b", "c"], f"A new reader's read({start}) returned", why)
-    return "The failed batch was read again, and each line is there once."
-
-
-def _send(port: int, lines: list[str]) -> None:
-    with socket.create_connection((HOST, port)) as connection:
-        connection.sendall("".join(f"{line}\n" for line in lines).encode())
+        return before
 
 
 _GOOD, _BAD = "1583309377078,0.50,good", "what, no time?"
