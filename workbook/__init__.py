@@ -45,7 +45,7 @@ _NAMES = {
     "ledger": "append_once ask_until_reply entries start_ledger",
     "ledger_drill": "Drill",
     "lesson": "clear_desk leave_desk outcome",
-    "plots": "BLUE GREEN ORANGE RED chart dashboard picture watch",
+    "plots": "BLUE GREEN ORANGE RED chart dashboard draw_arrivals picture watch",
     "lines_drill": "LinesDrill",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
     "senders": "HOST free_ports wait_for_listener Command",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from io import BytesIO
+from itertools import accumulate
 from typing import Any
 
 from IPython.display import DisplayHandle, display
@@ -80,6 +82,40 @@ def _show(figure: Figure, alt: str, show: Callable[..., object]) -> None:
     figure.savefig(file, format="png")
     bundle = {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
     show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
+
+
+def draw_arrivals(
+    lines: Sequence[str],
+    panels: Mapping[str, Sequence[StreamingQueryProgress]],
+    names: tuple[str, str],
+    alt: str,
+) -> None:
+    """Show lines of the CPU log by arrival and event time, and the watermark.
+
+    Args:
+        lines: in the order of arrival.
+        panels: the batches of a query that read them, by the panel's title.
+        names: of the lines with an even sequence number, and of those with an odd one.
+        alt: the picture's alternative text.
+    """
+    start, count = int(min(lines)[:13]) / 1000, len(lines)
+    seconds = [int(line[:13]) / 1000 - start for line in lines]
+    colors = [(BLUE, GREEN)[int(line.rstrip(")")[-1]) % 2] for line in lines]
+    top, bottom = 1.1 * max(seconds), -0.3 * max(seconds)
+    figure, axes = chart("lines, in order of arrival", "event time, seconds", 3.8, len(panels))
+    axes = axes if len(panels) > 1 else [axes]
+    for axis, (title, batches) in reversed([*zip(axes, panels.items(), strict=True)]):
+        axis.scatter(range(count), seconds, s=2, c=colors)
+        arrived = list(accumulate(batch.numInputRows for batch in batches))
+        times = [datetime.fromisoformat(batch.eventTime["watermark"]) for batch in batches]
+        marks = [time.timestamp() - start for time in times]
+        axis.step(arrived, marks, color="black")
+        axis.set(xlim=(0, count), ylim=(bottom, top), title=title)
+    begin = max(x for x, mark in zip(arrived, marks, strict=True) if mark < bottom)
+    axis.text(begin, 0.9 * bottom, " watermark", va="center")
+    axis.text(0.33 * count, 0.75 * top, names[0], color=BLUE, ha="right")
+    axis.text(0.62 * count, 0.1 * top, names[1], color=GREEN)
+    picture(figure, alt)
 
 
 def _panels(titles: Collection[str], height: float) -> tuple[Figure, Any]:

@@ -300,15 +300,7 @@ def test_galloping_end_is_accepted() -> None:
     assert checks.check_12_1((look, answer_of("12_1")[1])).passed
 
 
-def test_delay_and_heartbeat() -> None:
-    assert all(checks.check_05_2(right).passed for right in [(60, 7), (65, 8), [70.0, 2], (75, 0)])
-    for wrong, symptom in {
-        65: "(delay, dropped)",
-        (10, 5): "run(10)",
-        (10, 1120): "Wait longer",
-        (300, 0): "a shorter one",
-    }.items():
-        assert symptom in checks.check_05_2(wrong).message
+def test_heartbeat() -> None:
     begin = 1_600_000_000_000
     assert checks.check_06_1(f"{begin + 924_999},0.0,x", begin).passed
     assert "second 870" in checks.check_06_1(f"{begin + 895_000},0.0,x", begin).message
