@@ -323,7 +323,7 @@ def check_08_1(answer: Callable[..., Any]) -> str:
                 answer(folder, batch, iter(lines))
             expected[f"batch-{batch}.csv"] = "".join(f"{line}\n" for line in lines)
             readers_see(expected, "a batch has one file, and each line ends with a newline.")
-    return "A repeated batch replaces its file, and nobody sees half of one."
+    return "A repeated batch replaces its file, and no one sees half of one."
 
 
 _TILL = """CREATE TABLE till (euros INT); INSERT INTO till VALUES (0);
