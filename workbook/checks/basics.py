@@ -243,7 +243,7 @@ def check_06_1(answer: str, begin: int) -> str:
     text = f"{got}, which moves the watermark to second {second:,g}; expected 890 to 900. "
     text += "Try: begin is in milliseconds, and the query waits 25 seconds."
     expect(890 <= second <= 900, text)
-    return "One line in which nothing happened, and all results move on."
+    return "One empty heartbeat, and results flow again."
 
 
 _UNREAD: list[tuple[dict[str, int], dict[str, int], int]] = [

@@ -331,8 +331,8 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
         connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
     except ConnectionRefusedError:
         raise ConnectionRefusedError(
-            f"nothing listens on {address[0]}:{address[1]}; start the query first, and look "
-            "whether `network_status(path)` says that it waits for connections"
+            f"nothing listens on {address[0]}:{address[1]}; start the query, and wait until "
+            "`network_status(path).listening` is true"
         ) from None
     except OSError as error:  # no such host, no way to it, no reply
         raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
