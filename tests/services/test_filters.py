@@ -124,7 +124,9 @@ def test_filters_leave_out_no_wanted_row(
 
 @since_4_1
 @pytest.mark.parametrize(
-    ("put", "most"), [(in_postgres, 5), (in_parquet, 50), (in_delta, 350)], ids=str
+    ("put", "most"),
+    [(in_postgres, 5), (in_parquet, 50), (in_delta, 350)],
+    ids=["postgres", "parquet", "delta"],
 )
 def test_filters_leave_out_most_rows(
     put: Callable[[str, Path], Place],
