@@ -161,8 +161,9 @@ class Instance(threading.Thread):
             except FunctionError as failure:
                 if self.status.closed or self.stopping.is_set():
                     raise
-                if time.monotonic() - began > self._retries.seconds:
-                    self._tries = None
+                lasted = time.monotonic() - began
+                if "listen" in self._plan.functions and lasted > self._retries.seconds:
+                    self._tries = None  # a connection that lasted, not one that never came up
                 self._tries = self._tries or self._retries.tries()
                 pause = self._tries.pause_after(failure)
                 self.status.retries += 1
