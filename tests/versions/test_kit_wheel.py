@@ -45,7 +45,7 @@ def test_kit_alone_examines_a_source(version: str, tmp_path: Path) -> None:
 def test_page_takes_a_connector_to_an_installed_wheel(tmp_path: Path) -> None:
     """The files of `docs/your_connector.md` work as they are, with the oldest Spark."""
     python = kit_python(OLDER[0], tmp_path / "environment")
-    link(python, "pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+    link(python, "pytest", "py.py", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
     page = (ROOT / "docs" / "your_connector.md").read_text()
     project, elsewhere = tmp_path / "inbox", tmp_path / "elsewhere"
     for name, text in re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)```", page, re.S | re.M):
