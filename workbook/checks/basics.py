@@ -85,7 +85,7 @@ def check_01_2(answer: Any) -> str:
 def check_02_1(answer: Any) -> str:
     """Does this Arrow writer store each row once in Parquet files, also if a batch is repeated?"""
     with scratch() as folder:
-        _examine(answer, folder, _parquet_rows, ["repeated_batch"])
+        _examine(answer, folder, _parquet_rows, ["every_row_once", "repeated_batch"])
     return "Whole batches in Parquet files, and a repeated one replaces itself."
 
 
