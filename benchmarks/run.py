@@ -43,6 +43,7 @@ SECTIONS = (
     "postgres",
     "brokers",
     "lake",
+    "filters",
     "limits",
     "scaling",
 )
