@@ -14,17 +14,15 @@ to read back what is in a sink. Then
 
         return StreamSource("text", {"path": folder}, feed=feed)
 
-    print(examine_source(my_source, SparkSession.builder.getOrCreate()))
+    spark = SparkSession.builder.getOrCreate()
+    print(examine_source(my_source, spark))
 
 tries each promise on a real query, sometimes in a driver that is killed, and prints a report: ✗
 broken promises with what the kit saw and what to do, ✓ kept promises, and – promises that are not
 claimed or can't be tried. One mistake often breaks several promises. Fix the first one, and examine
 again. In a notebook the report is a table. Here is a sink, Spark's own parquet:
 
-    from pyspark.sql import SparkSession
     from spark_connector_tests import StreamSink, examine_sink
-
-    spark = SparkSession.builder.getOrCreate()
 
     def parquet(folder):
         out = folder / "out"

@@ -93,7 +93,7 @@ def report_on(
     print(f"{report.summary()} ({report.seconds:.0f} s)")
     if not report.broken:
         return 0
-    [cause] = [verdict for verdict in report.verdicts if verdict.name == report.first()]
+    [cause] = [verdict for verdict in report.verdicts if verdict.name == report.broken[0]]
     print(f"Fix `{cause.name}` first: {cause.remedy}")
     return 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 # These come from outside; every other exception is the connector's or the description's.
@@ -27,24 +26,30 @@ def last_error(failed: Any) -> str | None:
     `failed` is a streaming query, also of Spark Connect, or an exception that Spark raised. The
     line is that of the innermost Python error or, without one, of the JVM's innermost error.
     """
-    error = failed if isinstance(failed, BaseException) else failed.exception()
-    if error is None:
+    errors = _chain(failed)
+    if not errors:
         return None
-    text = "\n".join(map(str, _causes(error)))
+    text = trace_of(failed)
     lines = [
         line
         for line in _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
         if not line.startswith(_CALLED)  # the JVM's own error follows
     ]
-    return str(lines[-1]).strip() if lines else _java_error(error, text)
+    return str(lines[-1]).strip() if lines else _java_error(errors[0], text)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes; PySpark keeps the JVM's causes in its own attribute."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or getattr(cause, "_cause", None)
+def trace_of(failed: Any) -> str:
+    return "\n".join(map(str, _chain(failed)))
+
+
+def _chain(failed: Any) -> list[BaseException]:
+    """Return the error and its causes; PySpark keeps the JVM's causes in its own attribute."""
+    chain = []
+    error = failed if isinstance(failed, BaseException) else failed.exception()
+    while error is not None:
+        chain.append(error)
+        error = error.__cause__ or getattr(error, "_cause", None)
+    return chain
 
 
 def _java_error(error: BaseException, text: str) -> str:

@@ -45,13 +45,19 @@ def plain(error: BaseException) -> str:
 
 # Spark waits ten seconds for a worker, and has no setting for it.
 _WORKER_LATE = re.compile("Python worker (failed )?to connect back")
+# A line of a stack trace that is neither Spark's nor a library's nor the kit's.
+_OWN_LINE = re.compile(
+    r'File "(?!.*/(?:pyspark|spark_connector_tests|lib/python3)).*?([^/]+)", line (\d+), in (\w+)'
+)
 
 
-def failure(text: str, error: object = "") -> Broken | MachineTooSlow:
-    """Return what a query's failure means, judging by `text` and by the `error` itself."""
-    if _WORKER_LATE.search(f"{text} {error}"):
+def failure(text: str, trace: str = "") -> Broken | MachineTooSlow:
+    """Return what a query's failure means, judging by `text` and by Spark's stack `trace`."""
+    if _WORKER_LATE.search(f"{text} {trace}"):
         return MachineTooSlow(text)
-    return Broken(text, cause=re.sub(r"\d+", "#", text))
+    lines = _OWN_LINE.findall(trace)
+    place = " at {}, line {}, in {}".format(*lines[-1]) if lines else ""
+    return Broken(text, f"Fix this error{place} first.", re.sub(r"\d+", "#", text))
 
 
 _WITHOUT = {

@@ -87,10 +87,6 @@ class Report:
         counts.append(f"{marks.count(NOT_CLAIMED)} not claimed")
         return f"{self.subject}: {', '.join(counts)}"
 
-    def first(self) -> str:
-        """The broken promise to fix first; empty if none is broken."""
-        return next(iter(self.broken), "")
-
     def _in_order(self) -> list[Verdict]:
         """Return one verdict for each cause: what explains missing rows, other ✗, and the rest."""
         shown = [verdict for verdict in self.verdicts if not verdict.because]

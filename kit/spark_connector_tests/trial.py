@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.described import StreamSink, StreamSource
 from spark_connector_tests.driver import Driver, Drivers
-from spark_connector_tests.errors import FROM_OUTSIDE, last_error
+from spark_connector_tests.errors import FROM_OUTSIDE, last_error, trace_of
 from spark_connector_tests.faults import Faults
 from spark_connector_tests.promise import HANG, Broken, MachineTooSlow, Mistake, failure, plain
 from spark_connector_tests.queries import InjectedFailure, SinkQuery, SourceQuery
@@ -78,7 +78,8 @@ class Trial:
         try:
             self.query = start()
         except PySparkException as error:
-            raise failure(f"the query failed: {last_error(error)}", error) from error
+            text = f"the query failed: {last_error(error)}"
+            raise failure(text, trace_of(error)) from error
         return self.query
 
     def stop(self) -> None:
@@ -90,8 +91,8 @@ class Trial:
     def raise_failure(self) -> None:
         """Raise `Broken` with the query's error if it has ended."""
         if self.query and not self.query.isActive:
-            error = self.query.exception()
-            raise failure(f"the query failed: {last_error(self.query)}", error) from error
+            text = f"the query failed: {last_error(self.query)}"
+            raise failure(text, trace_of(self.query)) from self.query.exception()
 
     def wait(self, done: Done, seconds: float) -> None:
         """Wait for `done()`, at most that long; raise `Broken` if the query fails."""
