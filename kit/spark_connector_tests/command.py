@@ -94,7 +94,7 @@ def report_on(
     if not report.broken:
         return 0
     [cause] = [verdict for verdict in report.verdicts if verdict.name == report.broken[0]]
-    print(f"Fix `{cause.name}` first: {cause.remedy}")
+    print(f"Start with `{cause.name}`. {cause.remedy}")
     return 1
 
 

@@ -57,7 +57,7 @@ def failure(text: str, trace: str = "") -> Broken | MachineTooSlow:
         return MachineTooSlow(text)
     lines = _OWN_LINE.findall(trace)
     place = " at {}, line {}, in {}".format(*lines[-1]) if lines else ""
-    return Broken(text, f"Fix this error{place} first.", re.sub(r"\d+", "#", text))
+    return Broken(text, f"Fix this error{place}: it ends the query.", re.sub(r"\d+", "#", text))
 
 
 _WITHOUT = {
