@@ -174,7 +174,7 @@ def test_command_names_one_cause(spark: SparkSession, capsys: pytest.CaptureFixt
     first, *_, summary, cause = capsys.readouterr().out.splitlines()
     assert first.startswith("  ✗ every_row_once: ")
     assert "0 kept, 1 broken (and 2 with it)" in summary
-    assert cause.startswith("Fix `late_rows` first: Detect new data by position")
+    assert cause.startswith("Start with `late_rows`. Detect new data by position")
 
 
 def test_row_lost_by_a_full_queue_has_one_cause(spark: SparkSession) -> None:
