@@ -12,7 +12,7 @@ Some lessons:
 
 - 05, 08 `explainers`: the watermark and the crash, to play with
 - 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
-- 17 `lines_drill`: the final test of named senders
+- 13, 17 `drills`: the final tests of the capstone and of named senders
 - 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
@@ -20,7 +20,7 @@ Some lessons:
 - 20, 21, 22 `batches`: streams cut into batches
 - 20, 21 `trading`: trades
 - 22 `shop`: orders with their payments and deliveries
-- 13 `ledger`, `ledger_drill`: the capstone's service and final test
+- 13 `ledger`: the capstone's service
 
 For the terminal: `__main__` (`python -m workbook`), `demo`, `rerun` (run notebooks and store the
 outputs).
@@ -43,10 +43,9 @@ _NAMES = {
     "explainers": "crash_explainer watermark_explainer",
     "inside": "QueryProcess doctor frames newest_frame wait_until",
     "ledger": "append_once ask_until_reply entries start_ledger",
-    "ledger_drill": "Drill",
+    "drills": "Drill LinesDrill",
     "lesson": "clear_desk leave_desk outcome",
     "plots": "BLUE GREEN ORANGE RED chart dashboard draw_arrivals picture watch",
-    "lines_drill": "LinesDrill",
     "number_files": "NumberReader NumberWriter Slice Suspect Values draw_reports sink_of source_of",
     "senders": "HOST free_ports wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",

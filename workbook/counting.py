@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import sys
 import time
-import uuid
 from typing import Any
 
 import psycopg
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
@@ -48,48 +46,14 @@ def count_source() -> type[DataSource]:
 
 
 MOST_ROWS = 1_000  # in a batch: many small ones, so that kills hit every stage
-TABLES = """
-CREATE TABLE IF NOT EXISTS numbers (instance INT, number BIGINT);
-CREATE TABLE IF NOT EXISTS numbers_staged (handle TEXT, instance INT, number BIGINT);
-CREATE TABLE IF NOT EXISTS numbers_done (query TEXT, batch BIGINT, PRIMARY KEY (query, batch));
-"""
-
-
-class Stage:
-    """A task, which writes its rows to a staging table under a handle of its own."""
-
-    def __init__(self, context: Any) -> None:
-        self.handle = uuid.uuid4().hex
-        self.database = psycopg.connect(context.options.uri)
-
-    def receive_batch(self, batch: pa.RecordBatch) -> None:
-        with self.database.cursor().copy("COPY numbers_staged FROM STDIN") as copy:
-            for row in batch.to_pylist():
-                copy.write_row((self.handle, row["instance"], row["number"]))
-
-    def flush(self) -> str:
-        self.database.commit()
-        return self.handle
-
-    def close(self) -> None:
-        self.database.close()
-
-
-def publish(context: Any, handles: list[str]) -> None:
-    """Publish the batch's rows and record that it is done, in one transaction."""
-    batch = [context.query, context.batch]
-    with psycopg.connect(context.options.uri) as database:
-        note = "INSERT INTO numbers_done VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        if database.execute(note, batch).rowcount:
-            staged = "SELECT instance, number FROM numbers_staged WHERE handle = ANY(%s)"
-            database.execute(f"INSERT INTO numbers {staged}", [handles])
-        database.execute("DELETE FROM numbers_staged WHERE handle = ANY(%s)", [handles])
+TABLES = "CREATE TABLE IF NOT EXISTS numbers (instance INT, number BIGINT)"
 
 
 def table_sink() -> type[DataSource]:
-    """Return a sink that writes exactly once to the table `numbers`."""
-    builder = SinkBuilder.stream("numbers_table", create=Stage).receive_batch(Stage.receive_batch)
-    builder = builder.flush(Stage.flush).destroy(Stage.close).commit(publish)
+    """Return a sink that writes exactly once to a table."""
+    builder = SinkBuilder.dbapi(
+        "numbers_table", lambda options: psycopg.connect(options.uri, autocommit=True)
+    )
     return builder.option("uri", not_empty, REQUIRED, "the database", "a PostgreSQL URI").build()
 
 
@@ -101,7 +65,7 @@ def count_to_table(spark: SparkSession, folder: str, uri: str) -> StreamingQuery
         spark.dataSource.register(connector)
     counted = spark.readStream.format("count").option("maxRowsPerTrigger", MOST_ROWS)
     numbers = counted.load(f"{folder}/numbers")
-    writer = numbers.writeStream.format("numbers_table").option("uri", uri)
+    writer = numbers.writeStream.format("numbers_table").options(uri=uri, table="numbers")
     return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from IPython.display import DisplayHandle, display
 from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -126,15 +125,6 @@ def _panels(titles: Collection[str], height: float) -> tuple[Figure, Any]:
         axis.grid(axis="x", visible=False)
         axis.xaxis.get_major_locator().set_params(integer=True)
     return figure, axes
-
-
-def shade_outage(axes: Axes, number: int, name: str, seconds: tuple[float, float]) -> None:
-    """Shade the seconds from the kill of `name` until everything from before it is there."""
-    axes.axvspan(*seconds, color=ORANGE, alpha=0.25, lw=0)
-    axes.axvline(seconds[0], color=RED, lw=1)
-    height = 0.98 - 0.1 * (number % 2)  # so that two names never overlap
-    place = axes.get_xaxis_transform()
-    axes.text(seconds[0], height, f" {name} is killed", color=RED, va="top", transform=place)
 
 
 # ---- One query -----------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from copy import deepcopy
 from email.message import Message
@@ -11,26 +10,24 @@ from unittest import mock
 
 import psycopg
 from pyspark.sql import Row
-from pyspark.sql.datasource import DataSource
 
-from spark_connector_tests import Report, StreamSink
+from spark_connector_tests import Report
 from workbook.checks.trial import (
     Follower,
-    as_json,
     context_of,
     filled,
     must_keep_all,
     own_database,
     scratch,
+    snapshot_of,
 )
-from workbook.checks.verdict import Wrong, exercise, expect, must_be, show
+from workbook.checks.verdict import exercise, expect, must_be, show
 from workbook.weather import Weather
 
 
 @exercise("class Once(Mailbox)")
 def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> str:
     """Does the class `answer` read each letter once, even if the process dies?"""
-    expect(issubclass(answer, mailbox), "You returned another class. Try class Once(Mailbox).")
     with scratch() as folder:
         context = context_of(letters=str(folder))
         state, added = answer(context), []
@@ -41,11 +38,9 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> 
 
         for number in (1, 2):
             added += fill(number)
-            snapshot = as_json(state.snapshot())
+            snapshot = snapshot_of(state)
         why = "a letter is handed out once. Try not to change `self.handed` in `snapshot`."
         must_be(added, ["letter 1", "letter 2"], "`fill` added", why)
-        count = len(list(folder.iterdir()))
-        must_be(count, 2, "Letters in the folder:", "they are not acknowledged yet.")
         fill(3)  # the process dies before this letter and the next snapshot are on disk
         state = answer(context)
         state.restore([snapshot])
@@ -57,9 +52,9 @@ def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> 
         for number in range(100, 200):
             fill(number)
             acknowledge(state, [f"{number}.txt"])
-        size = len(json.dumps(state.snapshot()))
-        text = f"After 100 acknowledged letters a snapshot has {size} characters; expected fewer "
-        expect(size < 300, f"{text}than 300, because it must not grow. Try `self.handed` alone.")
+        text = f"After 100 acknowledged letters a snapshot is {show(snapshot_of(state))}; expected "
+        text += "fewer than 300 characters, because it must not grow. Try `self.handed` alone."
+        expect(len(str(snapshot_of(state))) < 300, text)
     return "No letter arrives twice, and none stays in the folder."
 
 
@@ -95,10 +90,7 @@ def check_10_1(answer: Callable[..., Any], uri: str) -> str:
         connection.commit()
         for rows, expected in _UPSERTS:
             answer(connection, list(rows))
-            expect(not connection.closed, "It closed the connection; `flush` still needs it.")
-            prices: dict[int, int] = dict(
-                connection.execute("SELECT item, euros FROM prices").fetchall()
-            )
+            prices: dict[int, int] = dict(connection.execute("SELECT * FROM prices").fetchall())
             why = "the last price of an item counts. Try ON CONFLICT (item) DO UPDATE, executemany."
             must_be(prices, expected, f"After {rows} the prices are", why)
         connection.rollback()
@@ -110,7 +102,7 @@ def check_10_1(answer: Callable[..., Any], uri: str) -> str:
 _TABLES = """
 CREATE TABLE orders (item INT, euros INT);
 CREATE TABLE staged (handle TEXT, query TEXT, batch INT, item INT, euros INT);
-CREATE TABLE done (query TEXT, batch INT CHECK (batch <> 4), PRIMARY KEY (query, batch));
+CREATE TABLE done (query TEXT, batch INT, PRIMARY KEY (query, batch));
 INSERT INTO staged VALUES ('c', 'other', 0, 3, 5), ('late', 'mine', 4, 4, 5);
 """
 _TIDY: Any = (  # query, batch, what it stages by handle, handles; orders and stages afterwards
@@ -127,44 +119,25 @@ def check_10_2(answer: Callable[..., Any], uri: str) -> str:
     with own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
         database.execute(_TABLES)
 
-        def state() -> tuple[Any, ...]:
-            items = database.execute("SELECT item FROM orders ORDER BY 1").fetchall()
-            staged = database.execute("SELECT DISTINCT query, batch FROM staged ORDER BY 1, 2")
-            return [item for (item,) in items], staged.fetchall()
-
         for query, batch, stages, handles, *expected in _TIDY:
             for handle, item in stages.items():
                 row = (handle, query, batch, item)
                 database.execute("INSERT INTO staged VALUES (%s, %s, %s, %s, 5)", row)
             answer(context_of(query=query, batch=batch, uri=own), list(handles))
+            items = database.execute("SELECT item FROM orders ORDER BY 1").fetchall()
+            staged = database.execute("SELECT DISTINCT query, batch FROM staged ORDER BY 1, 2")
             what = f"After batch {batch} of query `{query}`, orders and stages are"
             why = "a batch counts once, and takes this query's stages up to this batch, no others."
-            must_be(state(), tuple(expected), what, why)
-        try:  # the database refuses the record of batch 4
-            answer(context_of(query="mine", batch=4, uri=own), ["late"])
-        except psycopg.Error:
-            what, why = "The record was refused; orders and stages are", "it is one transaction."
-            must_be(state(), tuple(expected), what, why)
-        else:
-            raise Wrong("The database raised an error, and yours swallowed it.")
+            must_be([[item for (item,) in items], staged.fetchall()], expected, what, why)
     return "Published once, and nothing left behind."
-
-
-_CHANGES = {
-    "a": "all earlier rows would arrive again with each batch, and break `every_row_once`",
-    "c": "the last row would be missing until more arrive, and break `every_row_once`",
-    "d": "a batch could not be read twice, and `same_rows_again` would break",
-}
 
 
 @exercise()
 def check_11_1(answer: Any) -> str:
     """Does the letter `answer` name the change that explains the report?"""
-    letter = str(answer).strip("()* ").lower()
-    text = f"You set answer to {show(answer)}; expected one of the letters a to d."
-    expect(letter == "b" or letter in _CHANGES, text)
-    text = f"With ({letter}), {_CHANGES.get(letter, '')}. Which change needs a failure to show?"
-    expect(letter == "b", text)
+    text = f"You set answer to {show(answer)}; expected another of the letters a to d, because the "
+    text += "others break `every_row_once` or `same_rows_again`. Which one needs a failure to show?"
+    expect(str(answer).strip("()* ").lower() == "b", text)
     return "`read` goes beyond the end of its partition, so a repeated batch has more rows."
 
 
@@ -172,14 +145,13 @@ def check_11_1(answer: Any) -> str:
 def check_11_2(answer: Callable[..., Any]) -> str:
     """Does `answer(sink, folder)` describe a sink so that the kit can count its rows?"""
     with scratch() as folder:
-        described = answer(DataSource, folder)
-        text = f"You returned {show(described)}; expected StreamSink(sink, read, options)."
-        expect(isinstance(described, StreamSink), text)
-        right = described.format is DataSource and str(described.options.get("path")) == str(folder)
-        expect(right, f"{text} Try StreamSink(sink, read, {{'path': folder}}).")
+        described = answer("a sink", folder)
+        right = described.format == "a sink" and str(described.options.get("path")) == str(folder)
+        text = f"You returned {show(described)}; expected the sink, and the option path. Try "
+        expect(right, f"{text}StreamSink(sink, read, {{'path': folder}}).")
         for name, text in (("q-0.txt", "2\n1\n"), ("q-1.txt", "2\n"), ("q-2.draft", "3\n")):
             (folder / name).write_text(text)
-        values = sorted(map(str, described.read()))
+        values = sorted(described.read())
         why = "each line of each .txt file is a row, duplicates included, and drafts don't count."
         must_be(values, ["1", "2", "2"], "Of two files and a draft `read` returned", why)
     return "The kit sees each row as often as a reader does."
@@ -202,11 +174,10 @@ def check_12_1(answer: Any) -> str:
         follower = Follower(answer, url=f"{service.url}/hill")
         for end in (0, 250, 250, 280):
             service.measure("hill", degrees[len(follower.rows) : end])
-            follower.follow()
+            follower.read_batch()
             why = "`look` returns the end of the data, not of a page, and `read` goes up to it."
             rows = sorted((f"hill-{n}", degrees[n]) for n in range(end))
-            what = f"With {end} readings your functions read {len(follower.rows)} rows,"
-            must_be(follower.rows, rows, what, why)
+            must_be(follower.rows, rows, f"With {end} readings your functions read", why)
         follower.read_again()
     finally:
         service.close()
@@ -219,7 +190,6 @@ _RESPONSES: Any = (  # (status, Retry-After) of each, and the accepted pauses
     ([(429, "3"), (503, "2"), _OK], ([3, 2],)),
     ([_BUSY, _BUSY, _BUSY, _OK], ([1, 2, 4],)),
     ([(429, "5"), _BUSY, _OK], ([5, 2], [5, 1])),  # the task leaves it open
-    ([(503, "20"), (503, "10"), _OK], ([20, 10],)),
     ([_BUSY] * 5 + [_OK], ([1, 2, 4, 8],)),
     ([(429, "3600"), _OK], ([],)),
     ([(429, "0")] * 31 + [_OK], ([1] * 30,)),
@@ -243,9 +213,7 @@ def check_12_2(answer: Callable[..., Any]) -> str:
         text = f"{what} slept for {show(pauses)} s; expected {accepted[0]}, because it follows "
         text += "Retry-After, or doubles from 1 s, never below 1 s, and 30 s at most in all."
         expect(pauses in accepted, text)
-        why = "it asks once, and once more after each pause."
-        must_be(ask.call_count, len(pauses) + 1, f"{what} asked so often:", why)
-        why = "the last response counts, all three parts."
+        why = "it asks once, and once more after each pause, and returns the last response."
         must_be(result, responses[len(pauses)], f"{what} returned", why)
     return "It waits as long as the service asks, and not forever."
 
@@ -253,7 +221,7 @@ def check_12_2(answer: Callable[..., Any]) -> str:
 @exercise("def key(context, row)")
 def check_12_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and different for any other row?"""
-    places, rows = [context_of(index) for index in range(3)], dict[Any, str]()
+    places, keys_so_far = [context_of(index) for index in range(3)], set[str]()
     for name in [f"{station}-{n}" for station in ("hill", "valley") for n in range(150)]:
         row = Row(id=name, degrees=-1.0)
         keys = {answer(place, row) for place in places}
@@ -262,8 +230,9 @@ def check_12_3(answer: Callable[..., Any]) -> str:
         text = f"For reading {name} you returned {show(keys)}; expected one key, because a "
         expect(len(keys) == 1, f"{text}restart may put it into another task. Try row.id.")
         [key] = keys
-        header = isinstance(key, str) and key.isascii() and key.isprintable() and key
-        expect(header, f"You returned {key!r}; expected a str for a header. Try an f-string.")
-        expect(key not in rows, f"Readings {rows.get(key)} and {name} have the same key, {key!r}.")
-        rows[key] = name
+        text = f"You returned {key!r}; expected a str for a header. Try an f-string."
+        expect(isinstance(key, str) and key, text)
+        text = f"For reading {name} you returned {key!r}; expected a new key, because an earlier "
+        expect(key not in keys_so_far, f"{text}reading has it. Try row.id.")
+        keys_so_far.add(key)
     return "The same row always has the same key, and no other row has it."

@@ -28,7 +28,6 @@ from workbook.checks.crashes import crash_everywhere
 from workbook.checks.trial import (
     SECONDS,
     Follower,
-    as_json,
     context_of,
     filled,
     no_file_in_place,
@@ -37,8 +36,9 @@ from workbook.checks.trial import (
     run_and_restart,
     scratch,
     session,
+    snapshot_of,
 )
-from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, listed, must_be, show
+from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, must_be, show
 from workbook.trading import OPENING, SCHEMA, Trade
 
 _ORDERS_TABLE = """
@@ -60,21 +60,21 @@ def check_14_1(answer: Any, uri: str) -> str:
         )
         database.execute(_ORDERS_TABLE)
         follower = Follower(answer, learners, uri=own)
-        follower.follow()
+        follower.read_batch()
         database.execute(_INSERT, ["1"])
-        follower.follow_until([(1, "1")], "order 1 is committed, and no transaction is open.")
+        follower.read_until([(1, "1")], "order 1 is committed, and no transaction is open.")
         slow.execute(_INSERT, ["2"])
         database.execute(_INSERT, ["3"])
         database.execute("SELECT nextval('orders_id_seq')")  # as a transaction that is rolled back
         database.execute(_INSERT, ["5"])
         timer = Timer(_OPEN_SECONDS, slow.commit)
         timer.start()
-        follower.follow()
+        follower.read_batch()
         timer.cancel()
         slow.commit()
         why = "2 was committed late, and 4 was rolled back. Try to read up to the oldest "
         why += "transaction that is open, by `xact`."
-        follower.follow_until([(number, str(number)) for number in (1, 2, 3, 5)], why)
+        follower.read_until([(number, str(number)) for number in (1, 2, 3, 5)], why)
         follower.read_again()
     return "Each order arrives once, however late its transaction commits."
 
@@ -91,21 +91,19 @@ def check_15_1(answer: Any, uri: str) -> str:
     with closing(Consumer(settings)) as consumer:
         follower = Follower(answer, consumer, topic=topic)
         for partitions in ((), (0, 0, 0), (0, 1), (1, 1, 0)):
-            follower.follow()  # once more while nothing is new
+            follower.read_batch()  # once more while nothing is new
             for partition in partitions:
                 offset = sum(place[0] == partition for place in expected)
                 expected.append((partition, offset, f"record {len(expected)}"))
                 producer.produce(topic, expected[-1][2], partition=partition)
             expect(not producer.flush(SECONDS), "The broker does not respond. Restart it.")
-            follower.follow_until(sorted(expected), why)
+            follower.read_until(sorted(expected), why)
         follower.read_again()
     return "Each record arrives once, and `read` can be called again."
 
 
 _ALARMS = [  # the lag of each batch, and the late rows of each
-    Case(([], []), [], "a query that has just started has no batches."),
     Case(([0, 1, 2, 3], [0] * 4), [], "four batches are too few."),
-    Case(([0, 1, 2, 3, 4], [0] * 5), ["behind"], "five batches are enough."),
     Case(([9, 5, 0, 1, 2, 3, 4], [0] * 7), ["behind"], "only the last five batches count."),
     Case(([0, 1, 2, 3, 4, 4], [0] * 6), [], "the lag stood still once."),
     Case(([0, 5, 3, 8, 9], [0] * 5), [], "the lag fell once."),
@@ -124,7 +122,8 @@ def check_18_1(answer: Callable[..., Any]) -> str:
         batches = zip(*columns, strict=True)
         return answer([SimpleNamespace(lag=lag, late_rows=late) for lag, late in batches])
 
-    compare(alarms_for_lags_and_late_rows, _ALARMS, key=lambda result: sorted(listed(result)))
+    key = lambda result: sorted(result) if isinstance(result, list) else result  # noqa: E731
+    compare(alarms_for_lags_and_late_rows, _ALARMS, key)
     return "It rings when it should, and only then."
 
 
@@ -132,18 +131,16 @@ def check_18_1(answer: Callable[..., Any]) -> str:
 def check_18_2(answer: Any) -> str:
     """Does the state `answer` resume from an older version, and refuse a newer one?"""
     why = "those are the next rows of each sensor. Version 1 saved the number of sensor a."
-    saved: Any
-    for saved, a in ((None, 0), (40, 40), (0, 0)):
-        for number in range(0, 4, 2):
-            state = answer(context_of())
-            if saved is not None:
-                state.restore([saved])
-            rows = sorted(tuple(row) for row in [*filled(state), *filled(state)])
-            expected = [(s, n + number + i) for s, n in (("a", a), ("b", 0)) for i in range(2)]
-            must_be(rows, expected, f"Resumed from {saved}, two calls of `fill` added", why)
-            saved = as_json(state.snapshot())
-            text = f"Your snapshot is {show(saved)}; expected a dict with the version 2."
-            expect(isinstance(saved, dict) and saved.get("version") == 2, text)
+    saved: Any = 40
+    for number in (0, 2):
+        state = answer(context_of())
+        state.restore([saved])
+        rows = sorted(tuple(row) for row in [*filled(state), *filled(state)])
+        expected = [(s, n + number + i) for s, n in (("a", 40), ("b", 0)) for i in range(2)]
+        must_be(rows, expected, f"Resumed from {saved}, two calls of `fill` added", why)
+        saved = snapshot_of(state)
+        text = f"Your snapshot is {show(saved)}; expected a dict with the version 2."
+        expect(isinstance(saved, dict) and saved.get("version") == 2, text)
     try:
         answer(context_of()).restore([{**saved, "version": 3}])
     except ValueError as error:
@@ -184,8 +181,7 @@ def check_19_1(answer: Any) -> str:
         for query, batch, tasks, expected, why in _TASKS:
             context = partial(context_of, query=query, batch=batch, folder=str(folder))
             handles = flush_all(context, tasks)
-            again = "a second attempt uses the first one's file. Try uuid4() in its name."
-            with no_file_in_place(folder, "*", again):
+            with no_file_in_place(folder, "*", "Try uuid4() in the name, for a second attempt."):
                 flush_all(context, tasks)  # by a worker that had only lost its network
             readers_see(published, "nothing counts before `publish`. Try a name without .txt.")
             with no_file_in_place(folder, "*.txt"):
@@ -215,15 +211,15 @@ def check_17_2(answer: Any) -> str:
 
 
 class _Store:
-    """A store in memory. A rival may write right before a put, and one method may fail."""
+    """A store in memory. A rival may write right before a put, and `put` may fail."""
 
-    def __init__(self, there: bytes | None, rival: bytes | None, fails: str) -> None:
+    def __init__(self, there: bytes | None, rival: bytes | None, fails: bool) -> None:
         self.memory, self._rival, self._fails = MemoryStore(), rival, fails
         if there:
             self.memory.put("manifest", there)
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._fails:
+        if name == "put" and self._fails:
             raise GenericError("the store cannot be reached")
         if name == "put" and self._rival:
             self.memory.put("manifest", self._rival)
@@ -231,13 +227,12 @@ class _Store:
 
 
 _ALONE = "the store cannot be reached. Try to catch AlreadyExistsError alone."
-_STORES: Any = (  # what is there, what a rival writes meanwhile, what fails, the result, the reason
-    (None, None, "", True, "the name is free."),
-    (b"theirs", None, "", False, "another driver has written it, and its manifest stays."),
-    (None, b"theirs", "", False, "another driver wrote it just before. Try mode='create'."),
-    (b"ours", None, "", True, "your own manifest is there: an earlier put had succeeded."),
-    (b"theirs", None, "put", "GenericError", _ALONE),
-    (b"theirs", None, "get", "GenericError", _ALONE),
+_STORES: Any = (  # what is there, what a rival writes meanwhile, if `put` fails, result, reason
+    (None, None, False, True, "the name is free."),
+    (b"theirs", None, False, False, "another driver has written it, and its manifest stays."),
+    (None, b"theirs", False, False, "another driver wrote it just before. Try mode='create'."),
+    (b"ours", None, False, True, "your own manifest is there: an earlier put had succeeded."),
+    (b"theirs", None, True, "GenericError", _ALONE),
 )
 
 
@@ -272,7 +267,7 @@ def check_16_2(answer: Callable[..., Any]) -> str:
     """Does `answer` find the files of a version in a table's log?"""
     log, why = [_as_text(commit) for commit in _COMMITS], "commits 0 to `version` count, in order."
     cases = [Case((log, version), set(files), why) for version, files in enumerate(_VERSIONS)]
-    compare(answer, cases, key=lambda r: r if isinstance(r, str | dict) or r is None else set(r))
+    compare(answer, cases, key=lambda r: set(r) if isinstance(r, list | tuple) else r)
     return "The files of every version, from the log alone: that is time travel."
 
 
@@ -319,7 +314,7 @@ _BURSTS += ["L101 L140", "T150", "L200"]  # from L100 on, T and S are silent
 _YIELDED = [("C", 1), ("F", 1), ("R", 1), ("S", 5), ("T", 1), ("T", 6)]
 
 
-@exercise("class Bursts(StatefulProcessor)", base=StatefulProcessor)
+@exercise("class Bursts(StatefulProcessor)")
 def check_21_1(answer: type[StatefulProcessor]) -> str:
     """Does `answer` count the trades of each burst, in a query that is restarted?"""
     spark = session()

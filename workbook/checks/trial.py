@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,31 +42,23 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def no_file_in_place(
-    folder: Path,
-    pattern: str,
-    why: str = "readers may see half of one. Try a draft, and rename it at the end.",
+    folder: Path, pattern: str, hint: str = "Try a draft, and rename it."
 ) -> Iterator[None]:
     """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
-    with ExitStack() as stack:
-        files = [file for file in folder.glob(pattern) if file.is_file()]
-        readers = [stack.enter_context(file.open()) for file in files]
-        for file in files:
+    with scratch() as links:
+        for file in filter(Path.is_file, folder.glob(pattern)):
             os.utime(file, (0, 0))
+            os.link(file, links / file.name)
         yield
-        for file, reader in zip(files, readers, strict=True):
-            untouched = os.fstat(reader.fileno()).st_mtime == 0
-            expect(untouched, f"{file.name} was written in place, and {why}")
+        for link in links.iterdir():
+            text = f"You wrote {link.name} in place; expected a new file, because others may use it"
+            expect(link.stat().st_mtime == 0, f"{text}. {hint}")
 
 
 @contextmanager
 def own_database(uri: str) -> Iterator[str]:
     """Yield the address of a database that is dropped afterwards."""
-    try:
-        connection = psycopg.connect(uri, autocommit=True)
-    except psycopg.OperationalError:
-        text = "PostgreSQL does not respond. Run the cell again that starts it."
-        raise Wrong(text) from None
-    with connection as server:
+    with psycopg.connect(uri, autocommit=True) as server:
         name = f"check_{server.info.backend_pid}"
         server.execute(f"CREATE DATABASE {name}")
         try:
@@ -76,37 +67,15 @@ def own_database(uri: str) -> Iterator[str]:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def as_json(value: Any) -> Any:
-    """Return what comes back from a checkpoint."""
-    return json.loads(json.dumps(value))
-
-
-def within_seconds(call: Callable[..., Any], *arguments: Any, hint: str) -> Any:
-    """Return what the call returns; raise `Wrong` with the hint if it never does."""
-    outcome: list[tuple[Any, Exception | None]] = []
-
-    def run() -> None:
-        try:
-            outcome.append((call(*arguments), None))
-        except Exception as error:
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(SECONDS)
-    expect(outcome, hint)
-    result, error = outcome[0]
-    if error:
-        raise error
-    return result
-
-
 def must_keep_all(report: Report) -> None:
     """Raise `Wrong` for the broken promise to mend first."""
     for verdict in report.verdicts:
         seen = " ".join(verdict.seen.split())[:300]
         text = f"{verdict.name}: {seen} → {verdict.remedy}"
         expect([verdict.name] != report.broken[:1], text)
+
+
+# ---- In a real query -----------------------------------------------------------------------------
 
 
 def run_and_restart(
@@ -131,12 +100,11 @@ def run_to_end(writer: DataStreamWriter, folder: Path) -> StreamingQuery:
     """Run a query over what there is now; raise `Wrong` with its error if it fails."""
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
-    ended: bool | None = True
     with suppress(StreamingQueryException):  # reported below, in one line
-        ended = query.awaitTermination(SECONDS)
+        query.awaitTermination(SECONDS)
     if query.exception():
         raise Wrong(f"In a real query your class raised {last_error(query)}")
-    if not ended:
+    if query.isActive:
         query.stop()
         raise Wrong(f"In a real query your class had not finished after {SECONDS} s.")
     return query
@@ -155,6 +123,9 @@ def rows_after_restart(
     return [row for _, rows in sorted(batches.items()) for row in rows], query
 
 
+# ---- Functions of the builder, without Spark -----------------------------------------------------
+
+
 def context_of(
     index: int = 0, count: int = 1, query: str = "q", batch: int = 0, **options: Any
 ) -> SimpleNamespace:
@@ -166,12 +137,13 @@ def context_of(
 def filled(state: Any) -> list[Any]:
     """Return the rows that one `fill` adds."""
     rows: list[Any] = []
-
-    def add(row: Any, token: Any = None) -> None:
-        rows.append(row)
-
-    state.fill(SimpleNamespace(add=add, close=lambda: None))
+    state.fill(SimpleNamespace(add=lambda row, token=None: rows.append(row)))
     return rows
+
+
+def snapshot_of(state: Any) -> Any:
+    """Return a snapshot as it comes back from the source's log."""
+    return json.loads(json.dumps(state.snapshot()))
 
 
 class Follower:
@@ -179,30 +151,29 @@ class Follower:
 
     def __init__(self, answer: Any, connection: Any = None, **options: Any) -> None:
         self._look, self._read = answer
-        self._connection, self._options = connection, options
-        self._offset = dict[str, Any]()
+        self._context = context_of(**options)
+        self._context.connection, self._context.offset = connection, None
         self._batches: list[tuple[str, Any, Any, list[Any]]] = []
 
     @property
     def rows(self) -> list[Any]:
         return sorted(row for *_, rows in self._batches for row in rows)
 
-    def follow(self) -> None:
-        """Read one more batch."""
-        hint = "`look` or `read` never returns. Try to stop at `end`."
-        for name, split in within_seconds(self._look, self._context(), hint=hint).items():
+    def read_batch(self) -> None:
+        offset = dict[str, Any](self._context.offset or {})
+        for name, split in self._look(self._context).items():
             first, end = (split.first, split.end) if isinstance(split, Split) else split
-            start = self._offset.setdefault(str(name), first)
+            start = offset.setdefault(str(name), first)
             if end > start:
-                rows = within_seconds(self._rows, name, start, end, hint=hint)
-                self._batches.append((name, start, end, rows))
-                self._offset[name] = end
+                self._batches.append((name, start, end, self._rows(name, start, end)))
+                offset[name] = end
+        self._context.offset = offset
 
-    def follow_until(self, rows: list[Any], why: str) -> None:
+    def read_until(self, rows: list[Any], why: str) -> None:
         """Read batches until these rows were read, and raise `Wrong` if they never are."""
         end = time.monotonic() + PATIENCE
         while self.rows != rows and time.monotonic() < end:
-            self.follow()
+            self.read_batch()
             time.sleep(0.05)
         must_be(self.rows, rows, "Your functions read", why)
 
@@ -211,12 +182,7 @@ class Follower:
         for name, start, end, rows in self._batches:
             why = "the rows from `start` to `end` are the same on every call."
             what = f"For split {name!r} from {start} to {end}, called again, `read` returned"
-            must_be(sorted(self._rows(name, start, end)), sorted(rows), what, why)
-
-    def _context(self) -> SimpleNamespace:
-        context = context_of(**self._options)
-        context.connection, context.offset = self._connection, dict(self._offset) or None
-        return context
+            must_be(self._rows(name, start, end), rows, what, why)
 
     def _rows(self, name: str, start: Any, end: Any) -> list[Any]:
-        return [tuple(row) for row in self._read(self._context(), name, start, end) or ()]
+        return sorted(tuple(row) for row in self._read(self._context, name, start, end) or ())

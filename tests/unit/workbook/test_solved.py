@@ -16,8 +16,8 @@ from workbook.checks.verdict import Case, compare, exercise
 ROOT = Path(__file__).parents[3]
 
 
-@exercise("def twice(number)", name="check_03_1")
-def check(answer: Callable[[int], int]) -> str:
+@exercise("def twice(number)")
+def check_03_1(answer: Callable[[int], int]) -> str:
     compare(answer, [Case((2,), 4, "2 and 2 make 4.")])
     return "Right."
 
@@ -46,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_progress_shows_solved_and_next(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     solved.record_solved("check_00_1")
     (project / ".work" / "progress" / "check_99_9").write_bytes(b"\xff\0")
-    assert check(twice).passed
+    assert check_03_1(twice).passed
     assert __main__.main(["progress"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "00 Start  ✓",
@@ -61,11 +61,11 @@ def test_progress_shows_solved_and_next(project: Path, capsys: pytest.CaptureFix
 def test_only_right_answers_in_a_notebook_count(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not check(abs).passed
-    assert the_solution(check)(twice).passed
+    assert not check_03_1(abs).passed
+    assert the_solution(check_03_1)(twice).passed
     assert solved.solved() == set()
     monkeypatch.setattr(solved, "_in_a_notebook", lambda: False)
-    assert check(twice).passed
+    assert check_03_1(twice).passed
     assert solved.solved() == set()
 
 
