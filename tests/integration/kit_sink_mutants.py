@@ -161,12 +161,6 @@ class EmptyIsNull(Writer):
         return super().kept(None if value == "" else value)
 
 
-@breaks("values")
-class LocalTimes(Writer):
-    def kept(self, value: Any) -> Any:
-        return value
-
-
 @breaks("repeated_batch")
 class NewName(Writer):
     def name_of(self, messages: Sequence[Any], batch: int) -> str:

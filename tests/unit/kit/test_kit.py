@@ -59,16 +59,13 @@ def test_wrong_rows_are_counted_by_kind() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        (1, 1, True),
         (1, 1.0, False),
         (1, True, False),
         (b"x", bytearray(b"x"), True),
-        (b"x", "x", False),
         (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime.fromisoformat("2026-01-01T13+01:00"), True),
         (Decimal("1.0"), Decimal("1.00"), True),
         ([1, {"a": 2}], [1, {"a": 2.0}], False),
         (float("nan"), float("nan"), True),
-        (None, "None", False),
     ],
 )
 def test_values_differ_by_type_and_content(one: object, other: object, same: bool) -> None:

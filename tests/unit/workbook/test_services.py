@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-import psycopg
 import pytest
 
 from spark_connector_tests.query_process import wait_until
@@ -51,17 +50,6 @@ def test_server_ends_with_its_owner(database_folder: Path) -> None:
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
     wait_until(lambda: not lives(pid), 60, "the end of the server")
-
-
-def test_postgres_keeps_data_and_settings(database_folder: Path) -> None:
-    with start_postgres(database_folder, max_connections="17") as server:
-        with psycopg.connect(server.uri) as database:
-            database.execute("CREATE TABLE kept (number INT)")
-        server.kill()
-        server.restart()
-        with psycopg.connect(server.uri) as database:
-            assert database.execute("SELECT count(*) FROM kept").fetchone() == (0,)
-            assert database.execute("SHOW max_connections").fetchone() == ("17",)
 
 
 def test_missing_server_says_what_to_install(
