@@ -20,8 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m workbook")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    progress = commands.add_parser("progress", help="which exercises are solved, and the next one")
-    progress.add_argument("--reset", action="store_true", help="forget what is solved")
+    commands.add_parser("progress", help="which exercises are solved, and the next one")
     demo = commands.add_parser("demo", help="log this machine's CPU with Spark and draw it")
     demo.add_argument("--seconds", type=int, default=12, help="how long to log (default: 12)")
     cluster = commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
@@ -32,10 +31,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(words: argparse.Namespace) -> None:
     """Import what the command needs, and nothing else."""
     if words.command == "progress":
-        from workbook.solved import progress, reset
+        from workbook.solved import progress
 
-        if words.reset:
-            print(f"Forgotten: {reset()} solved exercises.")
         print(progress())
     elif words.command == "demo":
         from workbook.demo import run_demo

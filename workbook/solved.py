@@ -1,7 +1,7 @@
 """Which exercises are solved: `progress()`. Checks record it in `.work/progress`.
 
 A solved exercise is an empty file with the name of its check, so notebooks that run side by side
-don't overwrite each other's records.
+don't overwrite each other's records. Remove the folder to begin anew.
 """
 
 from __future__ import annotations
@@ -41,14 +41,6 @@ def solved() -> set[str]:
     """Return the names of the checks of solved exercises."""
     folder = project_dir() / ".work" / FOLDER
     return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
-
-
-def reset() -> int:
-    """Forget the solved exercises; return their number."""
-    names = solved()
-    for name in names:
-        (work_dir(FOLDER) / name).unlink(missing_ok=True)
-    return len(names)
 
 
 def progress() -> str:

@@ -179,17 +179,6 @@ class AllStaged(Writer):
 
 
 @breaks("crash_in_commit")
-class NotesFirst(Writer):
-    """Records that the batch is done, and then publishes it."""
-
-    def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        note = self.path / f".done-{self.name_of(messages, batchId)}"
-        if not note.exists():
-            note.touch()
-            self.publish(self.name_of(messages, batchId), self.rows_of(messages))
-
-
-@breaks("crash_in_commit")
 class RenamesOneByOne(Writer):
     """Publishes one file after the other, so quickly that no reader sees it."""
 

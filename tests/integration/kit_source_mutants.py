@@ -307,12 +307,6 @@ class OnePageNow(Reader):
         self.until = self.count() if self.rows else self.count() // 1000 * 1000
 
 
-@breaks("available_now")
-class NeverEnds(Reader):
-    def prepareForTriggerAvailableNow(self) -> None:
-        """It does not record where the data ends."""
-
-
 @breaks("other_parallelism")
 class OffsetOfTasks(Reader):
     """The offset belongs to a number of tasks; with a different number it begins at 0."""

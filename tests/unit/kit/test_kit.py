@@ -12,7 +12,6 @@ from unittest.mock import Mock, patch
 
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.datasource import DataSource
 
 from spark_connector_tests import (
     SINK_PROMISES,
@@ -37,8 +36,6 @@ from spark_connector_tests.queries import (
 from spark_connector_tests.report import ranked
 from spark_connector_tests.rows import check_once, comparable
 from spark_connector_tests.trial import SECONDS
-from tutorial_pkg import SourceBuilder
-from tutorial_pkg.builder import Format
 
 # ---- Rows ----------------------------------------------------------------------------------------
 
@@ -137,21 +134,6 @@ def test_unknown_names_are_refused() -> None:
         check_names({"restarts"}, ["restart"], "`without`")
     with pytest.raises(Mistake, match="a list of names"):
         choose(SOURCE_PROMISES, (), "restart")
-
-
-def test_options_choose_the_builders_class() -> None:
-    logged = SourceBuilder.stream("s", "value LONG", lambda context: 0).fill(print).build()
-    table = SourceBuilder.batch("b", "value LONG", lambda context: 0).fill(print).build()
-
-    class Orders(Format):
-        format = "orders"
-
-        def source(self) -> type[DataSource]:
-            return table if self.options["AS"] == "table" else logged
-
-    assert StreamSource(Orders, {"as": "table"}).batch
-    chosen = StreamSource(Orders, {"as": "stream"})
-    assert chosen.logged and chosen.python and chosen.batch == StreamSource(logged).batch
 
 
 # ---- The report ----------------------------------------------------------------------------------

@@ -38,12 +38,10 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "05_1": [
         ((" / 1000, UTC", " / 1000"), "is in UTC"),
         (("comma and ", ""), "digits must precede"),
-        (("yield line, None", "pass"), "no line is lost"),
         (("raise ValueError(", "print("), "expected 'a ValueError"),
     ],
     "06_2": [
         (("min(first + size, stop)", "first + size"), "each unread byte in one"),
-        (("min(first + size, stop)", "stop"), "slice of 1 to 10"),
         (("start.get(port, 0)", "start[port]"), "raised"),
         (lambda start, end, size: None, "each unread byte in one"),
     ],
@@ -115,13 +113,11 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     ],
     "18_1": [
         (("batches[-5:]", "batches"), "expected ['behind']"),
-        (("before < after", "before <= after"), "expected []"),
         ((" and None not in lags", ""), "raised TypeError"),
         (lambda batches: None, "returned None"),
     ],
     "18_2": [
         (('self.next["a"] = saved', "pass"), "Resumed from 40"),
-        (('{"version": 2, "next"', '{"version": 1, "next"'), "the version 2"),
         (("raise ValueError", "print"), "expected a ValueError"),
     ],
     "19_1": [

@@ -41,31 +41,6 @@ def test_panels_carry_information() -> None:
     assert len(query_panels([]).axes) == 2
 
 
-def test_recorded_watermarks_follow_the_definition() -> None:
-    for run in explainers.recorded("watermark"):
-        mark, counts, steps = None, dict[int, int](), []
-        for arrival in explainers.ARRIVALS:
-            time = run["second"] if arrival is None else arrival
-            start = time // 10 * 10
-            late = mark is not None and start + 10 <= mark
-            if not late:
-                counts[start] = counts.get(start, 0) + 1
-            mark = max(time - run["delay"], time - run["delay"] if mark is None else mark)
-            closed = sorted(start for start in counts if start + 10 <= mark)
-            windows = [[start, counts.pop(start)] for start in closed]
-            steps.append({"dropped": late, "watermark": mark, "closed": windows})
-        assert run["steps"] == steps
-
-
-def test_recorded_crashes_end_with_every_line_once() -> None:
-    runs = explainers.recorded("crash")
-    assert [run["point"] for run in runs] == list(explainers.STEPS)
-    for run in runs:
-        sink = run["restarted"]["sink"].items()
-        lines = [line for name, items in sink if name.startswith("data") for line in items]
-        assert sorted(lines) == explainers.LINES
-
-
 def test_still_image_replaces_widget() -> None:
     for explainer in (explainers.watermark_explainer(), explainers.crash_explainer()):
         bundle, metadata = explainer._repr_mimebundle_()
