@@ -177,7 +177,8 @@ def check_12_1(answer: Any) -> str:
             follower.read_batch()
             why = "`look` returns the end of the data, not of a page, and `read` goes up to it."
             rows = sorted((f"hill-{n}", degrees[n]) for n in range(end))
-            must_be(follower.rows, rows, f"With {end} readings your functions read", why)
+            what = f"With {end} readings your functions read {len(follower.rows)} rows,"
+            must_be(follower.rows, rows, what, why)
         follower.read_again()
     finally:
         service.close()

@@ -51,8 +51,8 @@ def no_file_in_place(
             os.link(file, links / file.name)
         yield
         for link in links.iterdir():
-            text = f"You wrote {link.name} in place; expected a new file, because others may use it"
-            expect(link.stat().st_mtime == 0, f"{text}. {hint}")
+            text = f"You wrote {link.name} in place; expected a new file, because others may read "
+            expect(link.stat().st_mtime == 0, f"{text}this one meanwhile. {hint}")
 
 
 @contextmanager
@@ -181,8 +181,11 @@ class Follower:
         """Raise `Wrong` unless each batch has the same rows once more."""
         for name, start, end, rows in self._batches:
             why = "the rows from `start` to `end` are the same on every call."
-            what = f"For split {name!r} from {start} to {end}, called again, `read` returned"
-            must_be(self._rows(name, start, end), rows, what, why)
+            again = self._rows(name, start, end)
+            what = (
+                f"For split {name!r} from {start} to {end} `read` returned {len(rows)} rows, and "
+            )
+            must_be(again, rows, f"{what}called again, {len(again)} rows:", why)
 
     def _rows(self, name: str, start: Any, end: Any) -> list[Any]:
         return sorted(tuple(row) for row in self._read(self._context, name, start, end) or ())

@@ -1,16 +1,14 @@
-"""One database for all of these tests, and a folder for servers in `.work/`, gone afterwards.
+"""Folders for servers in `.work/`, gone afterwards, and one database for all of these tests.
 
-Not under pytest's own temporary folder: that is its owner's alone, and a server that root starts
-runs as another user.
+pytest's own temporary folder is its owner's alone, and a server that root starts runs as another
+user.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,23 +16,17 @@ from tutorial_pkg.core.places import work_dir
 from workbook.services import Postgres
 
 
-@contextmanager
-def scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=work_dir("tests")))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
 @pytest.fixture
 def database_folder() -> Iterator[Path]:
-    with scratch() as folder:
-        yield folder / "data"
+    with TemporaryDirectory(dir=work_dir("tests")) as folder:
+        yield Path(folder, "data")
 
 
 @pytest.fixture(scope="session")
 def uri() -> Iterator[str]:
     """Where an empty PostgreSQL listens."""
-    with scratch() as folder, Postgres(folder / "data") as server:
+    with (
+        TemporaryDirectory(dir=work_dir("tests")) as folder,
+        Postgres(Path(folder, "data")) as server,
+    ):
         yield server.uri
