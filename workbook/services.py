@@ -31,12 +31,21 @@ START_SECONDS = 30
 END_SECONDS = 10
 
 
-class Service:
-    """A running server at `uri`. Use it as a context manager, or call `close`."""
+class ServerProcess:
+    """A running server at `uri`. Use it as a context manager, or call `close`.
 
-    _open: ClassVar[list[Service]] = []
+    It is one process with one port; what it prints is in `folder/server.log`.
+    """
+
+    _open: ClassVar[list[ServerProcess]] = []
     _end_signal = signal.SIGKILL
-    uri: str
+
+    def __init__(self, folder: Path, command: Sequence[object], port: int, uri: str) -> None:
+        self.uri, self._port = uri, port
+        self._command = [str(word) for word in command]
+        self._log = Path(folder) / "server.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self.restart()
 
     @classmethod
     def close_all(cls) -> None:
@@ -46,15 +55,14 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """The server's process."""
-        raise NotImplementedError
+        return self._process.pid
 
     def restart(self) -> None:
         """Start it, again after `kill`, with the same `uri` and the data on its disk."""
         self._start()
         self._guard = Guard(self.pid, self._end_signal)
-        if self not in Service._open:
-            Service._open.append(self)
+        if self not in ServerProcess._open:
+            ServerProcess._open.append(self)
 
     def kill(self) -> None:
         """`kill -9` the server with all its processes, as a power failure would."""
@@ -63,8 +71,8 @@ class Service:
 
     def close(self) -> None:
         """Stop the server, unless it is closed already."""
-        if self in Service._open:
-            Service._open.remove(self)
+        if self in ServerProcess._open:
+            ServerProcess._open.remove(self)
             self._guard.release()
             self._stop()
 
@@ -75,13 +83,33 @@ class Service:
         self.close()
 
     def _start(self) -> None:
-        raise NotImplementedError
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._log.parent,
+                start_new_session=True,
+            )
+        try:
+            wait_until(self._listens, START_SECONDS, f"`{self._command[0]}` listening")
+        except BaseException:
+            self._kill()
+            raise
+
+    def _listens(self) -> bool:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the server ended at once: {self._log.read_text()[-1000:]}")
+        with socket.socket() as probe:
+            return probe.connect_ex((LOOPBACK, self._port)) == 0
 
     def _kill(self) -> None:
-        raise NotImplementedError
+        self._process.kill()
+        self._process.wait()
 
     def _stop(self) -> None:
-        raise NotImplementedError
+        self._kill()  # confirmed data survives that
 
 
 class Guard:
@@ -105,7 +133,7 @@ class Guard:
             self._shell.stdin.close()
 
 
-class Postgres(Service):
+class Postgres(ServerProcess):
     """A PostgreSQL server with its data in `folder`; it starts in two seconds.
 
     It listens on a Unix socket only. `settings` are lines of `postgresql.conf`, such as
@@ -152,52 +180,6 @@ class Postgres(Service):
 
 
 start_postgres = Postgres
-
-
-# ---- Servers that are one process ----------------------------------------------------------------
-
-
-class ServerProcess(Service):
-    """A server that is one process with one port; what it prints is in `folder/server.log`."""
-
-    def __init__(self, folder: Path, command: Sequence[object], port: int, uri: str) -> None:
-        self.uri, self._port = uri, port
-        self._command = [str(word) for word in command]
-        self._log = Path(folder) / "server.log"
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self.restart()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def _start(self) -> None:
-        with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._log.parent,
-                start_new_session=True,
-            )
-        try:
-            wait_until(self._listens, START_SECONDS, f"`{self._command[0]}` listening")
-        except BaseException:
-            self._kill()
-            raise
-
-    def _listens(self) -> bool:
-        if self._process.poll() is not None:
-            raise RuntimeError(f"the server ended at once: {self._log.read_text()[-1000:]}")
-        with socket.socket() as probe:
-            return probe.connect_ex((LOOPBACK, self._port)) == 0
-
-    def _kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    _stop = _kill  # confirmed data survives a kill
 
 
 def start_nats(folder: Path, *flags: str) -> ServerProcess:

@@ -13,9 +13,9 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from workbook import services
-from workbook.services import Service, start_kafka, start_nats, start_postgres
+from workbook.services import ServerProcess, start_kafka, start_nats, start_postgres
 
-Start = Callable[[Path], Service]
+Start = Callable[[Path], ServerProcess]
 
 
 def lives(pid: int) -> bool:
