@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,28 +51,30 @@ class History:
     """Counts over time, from what went in to what came out, and the kills."""
 
     def __init__(self, *curves: tuple[str, str]) -> None:
-        self._curves, self._began = curves, time.monotonic()
+        self._curves = curves
         self._counts: list[tuple[float, ...]] = []
         self.kills: list[tuple[str, float, float]] = []
 
     def record(self, *counts: int) -> None:
-        self._counts.append((time.monotonic() - self._began, *counts))
+        self._counts.append((time.monotonic(), *counts))
 
     def record_kill(self, name: str) -> None:
         """The outage ends when all that went in before, and something new, has come out."""
-        self.kills.append((name, time.monotonic() - self._began, self._counts[-1][1] + 1))
+        self.kills.append((name, time.monotonic(), self._counts[-1][1] + 1))
 
     def draw(self, y: str, alt: str) -> None:
         """Plot the counts by name and color, and shade the outages."""
         figure, axes = chart("seconds", y, height=3.3)
-        for number, (name, start, goal) in enumerate(self.kills):
-            ends = (count[0] for count in self._counts if count[-1] >= goal)
-            axes.axvspan(start, next(ends, self._counts[-1][0]), color=ORANGE, alpha=0.25, lw=0)
+        times, *columns = zip(*self._counts, strict=True)
+        seconds = [at - times[0] for at in times]
+        for number, (name, time_of_kill, goal) in enumerate(self.kills):
+            start = time_of_kill - times[0]
+            ends = (s for s, count in zip(seconds, columns[-1], strict=True) if count >= goal)
+            axes.axvspan(start, next(ends, seconds[-1]), color=ORANGE, alpha=0.25, lw=0)
             axes.axvline(start, color=RED, lw=1)
-            height = 0.98 - 0.1 * (number % 2)  # so that two names never overlap
+            height = 0.98 - 0.1 * (number % 3)  # so that names never overlap
             place: Any = {"va": "top", "transform": axes.get_xaxis_transform()}
             axes.text(start, height, f" {name} is killed", color=RED, **place)
-        seconds, *columns = zip(*self._counts, strict=True)
         for row, (counts, (name, color)) in enumerate(zip(columns, self._curves, strict=True)):
             axes.step(seconds, counts, color=color, lw=2 if row else 5, where="post")
             look: Any = {"color": color, "weight": "bold", "ha": "right"}
@@ -134,7 +137,10 @@ class Drill:
             self._drivers.prepare()
             self._kill(driver, "the driver", driver.close)
             driver = self._drivers.take()
-            driver.go(query)
+            start = Thread(target=driver.go, args=[query])  # the shop does not wait for it
+            start.start()
+            while start.is_alive():
+                self._order(driver)
             self._order_until_copied(driver, self._copied + MORE)
             with suppress(TimeoutError):  # the numbers say what is missing
                 wait_until(lambda: self._look(driver) >= self._ordered, SECONDS, "all copies")
