@@ -62,10 +62,11 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
                 result = answer(server.address, request, *([list(lines)] if lines else []))
                 must_be(result, expected, f"{what}returned", why)
             except (OSError, ValueError) as error:
-                text = f"{what}raised {error_line(error)}; expected {show(expected)}, because {why}"
+                name = expected.__name__ if isinstance(expected, type) else show(expected)
+                text = f"{what}raised {error_line(error)}; expected {name}, because {why}"
                 expect(isinstance(expected, type) and isinstance(error, expected), text)
                 seconds = getattr(error, "seconds", None)
-                text = f"{what}raised an error whose `seconds` are {seconds}; expected"
+                text = f"{what}raised an error whose `seconds` are {seconds!r}; expected"
                 expect(trouble != BUSY or seconds == BUSY_SECONDS, f"{text} {BUSY_SECONDS}.")
             text = f"{what}waited until the ledger closed the connection. Try as many lines as "
             expect(time.monotonic() - start < SILENCE_SECONDS / 2, f"{text}`OK` says.")

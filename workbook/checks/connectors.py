@@ -138,7 +138,7 @@ def check_11_1(answer: Any) -> str:
     text = f"You set answer to {show(answer)}; expected another of the letters a to d, because the "
     text += "others break `every_row_once` or `same_rows_again`. Which one needs a failure to show?"
     expect(str(answer).strip("()* ").lower() == "b", text)
-    return "`read` goes beyond the end of its partition, so a repeated batch has more rows."
+    return "That change explains what the report says, and no other one does."
 
 
 @exercise("def describe(sink, folder)")

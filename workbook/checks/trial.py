@@ -83,16 +83,17 @@ def run_and_restart(
 ) -> StreamingQuery:
     """After each step run a query to its end, with its checkpoint in the folder.
 
-    The last batch is then repeated, as if the query had died before Spark recorded it. Returns the
-    query that did so.
+    Before the last step, the last batch is made one that Spark has not recorded, as if the query
+    had died. Returns the query that repeats it.
     """
-    for step in steps:
+    for step in steps[:-1]:
         step()
         run_to_end(query(), folder)
     commits = folder / "checkpoint" / "commits"
     last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
     for name in (f"{last}", f".{last}.crc"):
         (commits / name).unlink(missing_ok=True)
+    steps[-1]()
     return run_to_end(query(), folder)
 
 
