@@ -87,7 +87,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "16_1": [
         ((', mode="create"', ""), "its manifest stays"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
-        (("except AlreadyExistsError", "except Exception"), "AlreadyExistsError alone"),
+        (("except AlreadyExistsError", "except Exception"), "FileNotFoundError"),
     ],
     "16_2": [
         (("version + 1", "version"), "in order"),
