@@ -60,7 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     send.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     send.add_argument("--port", type=int, default=11000, help="default: %(default)s")
     send.add_argument("--rate", type=float, help="lines per second (default: as fast as possible)")
-    send.add_argument("--connections", type=int, default=1, help="default: %(default)s")
     send.add_argument("--name", help="continue where the sender of this name stopped: exactly once")
     send.add_argument("--instance", help="take over a name that another machine has used")
     send.add_argument("--follow", metavar="PATH", help="send what grows: a file, folder or glob")
@@ -121,7 +120,7 @@ def _send(options: argparse.Namespace) -> int:
         else:
             is_input = options.file == "-"
             with nullcontext(sys.stdin.buffer) if is_input else open(options.file, "rb") as lines:
-                sent = send_lines(*to, lines, rate, options.connections, context)
+                sent = send_lines(*to, lines, rate, context)
     except (OSError, ValueError) as error:
         print(f"send: {error}", file=sys.stderr)
         return 1
@@ -135,8 +134,6 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError("give one of FILE and --follow PATH")
     if options.follow and not options.name:
         raise ValueError("--follow needs a --name, by which the receiver knows what it has")
-    if options.name and options.connections != 1:
-        raise ValueError("a sender with a --name has one connection: it keeps the lines in order")
     if options.name and options.file == "-":
         raise ValueError("a sender with a --name needs a FILE, which it can read again")
     if (options.tls_certificate or options.tls_key) and not options.tls_ca:

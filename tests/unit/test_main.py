@@ -42,7 +42,6 @@ def test_receive_help_has_choices_and_defaults(capsys) -> None:
         ([], "give one of FILE and --follow PATH"),
         (["x", "--follow", "y"], "give one of FILE and --follow PATH"),
         (["--follow", "y"], "--follow needs a --name"),
-        (["x", "--name", "n", "--connections", "2"], "a sender with a --name has one connection"),
         (["-", "--name", "n"], "a sender with a --name needs a FILE"),
         (["x", "--tls-certificate", "c"], "--tls-ca is missing"),
         (["x", "--tls-ca", "/none"], "`ca`: /none cannot be used"),

@@ -140,6 +140,17 @@ def test_instance_depends_on_machine_and_path(tmp_path, monkeypatch) -> None:
     assert {len(instance or "") for instance in instances} == {16}
 
 
+def test_second_instance_of_a_name_is_refused(start, tmp_path) -> None:
+    running, file = start(), tmp_path / "file"
+    expected = write(file, range(3))
+    send_named(file, HOST, running.port, "host-7", instance="alpha")
+    running.restart()
+    with pytest.raises(SenderRefusedError, match="--instance alpha"):
+        send_named(file, HOST, running.port, "host-7", instance="beta")
+    assert send_named(file, HOST, running.port, "host-7", instance="alpha") == 0
+    assert running.lines() == expected
+
+
 @pytest.mark.parametrize(
     "replies",
     [

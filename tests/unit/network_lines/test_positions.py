@@ -13,7 +13,7 @@ import pytest
 from tests.unit.network_lines.running import SECONDS, Running
 from tutorial_pkg.connectors.network_lines import positions as positions_module
 from tutorial_pkg.connectors.network_lines.payload import split, with_note
-from tutorial_pkg.connectors.network_lines.positions import Change, Owner, Positions
+from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError, greeting, json_line
 from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
@@ -22,11 +22,11 @@ from tutorial_pkg.durable_log.segments import SegmentWriter, read_frames
 class Client:
     """A sender with a name that shows what is said."""
 
-    def __init__(self, running: Running, name: str = "host-7", instance: str | None = None) -> None:
+    def __init__(self, running: Running, name: str = "host-7") -> None:
         self.running, self.socket = running, running.connect()
         self.socket.settimeout(SECONDS)
         self._file = self.socket.makefile("rb")
-        self.socket.sendall(greeting(name, instance))
+        self.socket.sendall(greeting(name))
         self.welcome = self.read()
 
     def __enter__(self) -> Client:
@@ -144,49 +144,32 @@ def test_heartbeats_keep_an_idle_sender(start) -> None:
     assert running.status.idle_closed == 0
 
 
-def test_second_instance_of_a_name_is_refused(start) -> None:
-    running = start()
-    with Client(running, instance="alpha") as client:
-        client.send(b"a\n", next=2)
-    running.restart()
-    with Client(running, instance="beta") as client:
-        refused = client.welcome["refused"]
-        assert "instance alpha" in refused
-        assert "--instance alpha" in refused
-    assert running.status.last_refused.endswith(refused)
-    with Client(running, instance="alpha") as client:
-        assert client.welcome["position"] == {"next": 2}
-    assert position_of(running) == {"next": 2}
-
-
 # ---- Without a network ---------------------------------------------------------------------------
 
 
 class Logs:
-    """Some logs, with a clock that a test moves."""
+    """Some logs and the positions in them."""
 
     def __init__(self, folder: Path, count: int = 1, segment_bytes: int = 1 << 26) -> None:
         self._places = [(folder / str(number), segment_bytes) for number in range(count)]
-        self.now = 0.0
         self.open()
 
     def open(self) -> None:
         self.logs = [SegmentWriter(*place) for place in self._places]
-        self.positions = Positions(self.logs, 100, clock=lambda: self.now)
+        self.positions = Positions(self.logs)
 
     def restart(self) -> None:
         for log in self.logs:
             log.close()
-        self.now = 1e6  # the next process has another clock
         self.open()
 
     def append(self, name: str, log: int = 0, **changes: Any) -> None:
         texts = {key: json.dumps(value) for key, value in changes.items()}
-        with self.positions.noted(self.logs[log], Change(name, Owner(), texts)) as positions:
+        with self.positions.noted(self.logs[log], None, {name: texts}) as positions:
             self.logs[log].append(with_note(b"x\n", positions=positions), 1, 0)
 
     def position(self, name: str) -> dict[str, Any]:
-        with self.positions.used(name, Owner()) as entries:
+        with self.positions.used(name, []) as entries:
             return {key: json.loads(text) for key, text in entries.items()}
 
 
@@ -209,33 +192,6 @@ def test_position_across_the_logs_of_two_ports(tmp_path) -> None:
         if number % 10 == 9:
             logs.restart()
             assert logs.position("moving") == {"at": number, "k0": number - 1, "k1": number}
-
-
-def test_only_silence_counts_towards_forgetting(tmp_path) -> None:
-    logs = Logs(tmp_path)
-    logs.append("quiet", at=1)
-    logs.now += 60
-    logs.append("other", at=1)
-    logs.restart()  # neither another clock nor downtime counts
-    assert logs.position("quiet") == {"at": 1}
-    logs.now += 30
-    assert logs.position("quiet") == {"at": 1}
-    logs.now += 20
-    assert logs.position("quiet") == {}
-    assert logs.position("other") == {"at": 1}
-    logs.append("quiet", new=2)
-    logs.restart()
-    assert logs.position("quiet") == {"new": 2}
-
-
-def test_connected_sender_is_not_forgotten(tmp_path) -> None:
-    logs = Logs(tmp_path)
-    logs.append("quiet", at=1)
-    with logs.positions.used("quiet", Owner()):
-        logs.now += 1_000
-        assert logs.positions.is_getting_old("quiet")
-        logs.position("other")
-    assert logs.position("quiet") == {"at": 1}
 
 
 def test_positions_of_version_1_are_read(tmp_path) -> None:
@@ -266,7 +222,7 @@ def test_number_of_names_is_bounded(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(positions_module, "MOST_NAMES", 2)
     for name in ("one", "two"):
         logs.append(name, at=1)
-    with pytest.raises(RefusedError, match="forgetNamesAfter"):
+    with pytest.raises(RefusedError, match="2 names already"):
         logs.position("three")
     assert logs.position("one") == {"at": 1}
 

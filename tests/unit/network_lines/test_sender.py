@@ -22,30 +22,27 @@ from tutorial_pkg.connectors.network_lines.sender import (
 
 
 class Receiver:
-    """Reads what its clients send until they end, replies when `close_now` is set, and closes."""
+    """Reads what its client sends until it ends, replies when `close_now` is set, and closes."""
 
     def __init__(self, server: socket.socket, reply: bytes) -> None:
         self._server, self._reply = server, reply
         self.port = server.getsockname()[1]
-        self.received: list[bytes] = []
+        self.received = b""
         self.all_received, self.close_now = threading.Event(), threading.Event()
 
-    def run(self, connections: int) -> None:
-        clients = [self._server.accept()[0] for _ in range(connections)]
-        for client in clients:
-            self.received.append(b"".join(iter(lambda c=client: c.recv(65536), b"")))
-        self.all_received.set()
-        self.close_now.wait(SECONDS)
-        for client in clients:
+    def run(self) -> None:
+        with self._server.accept()[0] as client:
+            self.received = b"".join(iter(lambda: client.recv(65536), b""))
+            self.all_received.set()
+            self.close_now.wait(SECONDS)
             client.sendall(self._reply)
-            client.close()
 
 
 @contextmanager
-def receiver(connections: int = 1, reply: bytes = b"") -> Iterator[Receiver]:
+def receiver(reply: bytes = b"") -> Iterator[Receiver]:
     with ThreadPoolExecutor(1) as thread, socket.create_server((HOST, 0)) as server:
         receiver = Receiver(server, reply)
-        running = thread.submit(receiver.run, connections)
+        running = thread.submit(receiver.run)
         receiver.close_now.set()
         yield receiver
         running.result(SECONDS)
@@ -54,18 +51,7 @@ def receiver(connections: int = 1, reply: bytes = b"") -> Iterator[Receiver]:
 def test_each_line_ends_with_one_newline() -> None:
     with receiver() as server:
         assert send_lines(HOST, server.port, ["eins", b"zwei\n", "", "größer"]) == 4
-    assert server.received == ["eins\nzwei\n\ngrößer\n".encode()]
-
-
-@pytest.mark.parametrize("connections", [1, 3])
-def test_all_lines_arrive_over_all_connections(connections: int) -> None:
-    count = 5 * sender.LINES_AT_ONCE + 1
-    with receiver(connections) as server:
-        lines = (f"{number}" for number in range(count))
-        assert send_lines(HOST, server.port, lines, connections=connections) == count
-    assert all(server.received)
-    numbers = [int(line) for part in server.received for line in part.split()]
-    assert sorted(numbers) == list(range(count))
+    assert server.received == "eins\nzwei\n\ngrößer\n".encode()
 
 
 def test_send_returns_when_receiver_closes() -> None:
@@ -82,7 +68,6 @@ def test_send_returns_when_receiver_closes() -> None:
     ("lines", "options", "error"),
     [
         ([], {"rate": 0}, ValueError),
-        ([], {"connections": 0}, ValueError),
         (["fine", "a\nb"], {}, ValueError),
         (["fine", 1], {}, TypeError),
         ("abc", {}, TypeError),
@@ -121,10 +106,10 @@ def test_early_close_confirms_nothing(resets: bool) -> None:
 
 def test_dropped_lines_are_counted() -> None:
     with (
-        receiver(2, reply=b"network_lines dropped: 1 too_long\n") as server,
-        pytest.raises(LinesDroppedError, match=r"dropped 2 of 3 lines \(2 too_long\)"),
+        receiver(reply=b"network_lines dropped: 1 too_long\n") as server,
+        pytest.raises(LinesDroppedError, match=r"dropped some of 3 lines \(1 too_long\)"),
     ):
-        send_lines(HOST, server.port, ["a", "b", "c"], connections=2)
+        send_lines(HOST, server.port, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize(

@@ -40,18 +40,16 @@ class Tail:
         begin: FileOffset,
         until: Mapping[str, int] | None = None,
         also: Set[str] = frozenset(),
-        kept: Mapping[str, str] | None = None,
     ) -> None:
         """Start at an offset.
 
         Args:
             until: the size, by id, to which to read each file; no others are read.
             also: ids of files to read though `path` does not match them.
-            kept: paths, by id, at which files are found after they were deleted.
         """
         self.unread = 0  # bytes that the last batch left
         self._options, self._notes = options, notes
-        self._until, self._also, self._kept = until, also, {} if kept is None else kept
+        self._until, self._also = until, also
         self._begin = self._end = begin
         self._files: dict[int, TrackedFile | None] = {**notes.all_files(begin)}  # at `_begin`
         self._taken: Files = {}  # how they differ at `_end`
@@ -60,9 +58,9 @@ class Tail:
         self._seen = begin.seen
         self._changed_at: dict[int, float] = {}
         # Ids to look at even if nothing has changed.
-        self._again = self._number_of.keys() | self._kept.keys()
+        self._again = set(self._number_of)
         self._listing = self._earlier = Listing()
-        self._at = dict(self._kept)  # the path of each id
+        self._at: dict[str, str] = {}  # the path of each id
         self._idle_until = 0.0
 
     def ends_at(self, begin: FileOffset) -> bool:
@@ -114,10 +112,6 @@ class Tail:
         """Return the ids of all tracked files, also of renamed ones."""
         return self._number_of.keys() | self._also
 
-    def unread_files(self) -> list[TrackedFile]:
-        """Return the files that have lines which no batch has taken yet."""
-        return [file for number, file in self._ahead.items() if file and self._is_news(number)]
-
     # ---- From one look to the next
 
     def _move_to(self, begin: FileOffset) -> None:
@@ -142,7 +136,7 @@ class Tail:
             # Of several names of one file, one that matches.
             paths = sorted(self._listing.files, key=self._listing.matching.__contains__)
             files = self._listing.files
-            self._at = {**self._kept, **{id_of(files[path]): path for path in paths}}
+            self._at = {id_of(files[path]): path for path in paths}
         return changed
 
     def _now(self, number: int) -> TrackedFile | None:

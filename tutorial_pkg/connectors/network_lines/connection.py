@@ -14,18 +14,16 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 
 from tutorial_pkg.connectors.network_lines.payload import with_note
-from tutorial_pkg.connectors.network_lines.positions import Change, Owner, Positions
+from tutorial_pkg.connectors.network_lines.positions import Entries, Positions
 from tutorial_pkg.connectors.network_lines.protocol import (
     HEAD_BYTES,
     RefusedError,
     check_tls,
     dropped_line,
-    plain_refusal,
-    refusal_for,
 )
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
@@ -41,7 +39,6 @@ FULL_SECONDS = 0.05
 MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
 UNLIMITED = 2**31
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
 
 # SO_LINGER decides whether a close is a reset or in good order.
 _RESET = struct.pack("ii", 1, 0)
@@ -60,20 +57,21 @@ class PortLog:
 
     def append(
         self,
-        owner: Owner,
+        client: str | None,
         lines: bytes,
         rows: int,
-        change: Change | None = None,
+        changes: Mapping[str, Entries] | None = None,
         lengths: list[int] | None = None,
     ) -> None:
         """Write one frame. Raises `OSError`, for instance when the disk is full.
 
         Args:
-            change: what else goes into the frame: the new position of a sender with a name.
+            client: the name in the sender's certificate.
+            changes: what else goes into the frame: by name, new entries of its position.
             lengths: of the rows, if they contain newlines.
         """
-        with self._lock, self.positions.noted(self._log, change) as positions:
-            payload = with_note(lines, client=owner.client, positions=positions, lengths=lengths)
+        with self._lock, self.positions.noted(self._log, client, changes or {}) as positions:
+            payload = with_note(lines, client=client, positions=positions, lengths=lengths)
             self._log.append(payload, rows, int(time.time() * 1_000_000))
             self.status.bytes += len(lines)
             self.status.lines += rows
@@ -82,11 +80,13 @@ class PortLog:
         """Put everything in the log on disk. Raises `OSError`."""
         self._log.sync()
 
-    def refuse(self, reason: str, report: str) -> None:
-        """Count a client that is refused."""
+    def refuse(self, reason: str, report: str) -> bool:
+        """Count a client that is refused; return whether it is the first with this reason."""
         with self._lock:
-            self.status.refused[reason] = self.status.refused.get(reason, 0) + 1
+            count = self.status.refused.get(reason, 0)
+            self.status.refused[reason] = count + 1
             self.status.last_refused = report
+        return count == 0
 
     def drop(self, reason: str) -> None:
         """Count a line that is dropped."""
@@ -119,11 +119,10 @@ class Connection:
 
     Attributes:
         inbox: what has arrived and is not used yet. Only `fill` adds to it.
-        before_fill: called when `inbox` does not suffice, before more is received.
-        owner: who the client is.
+        certified: the names in the client's certificate, if the port asks for one.
         active_at: when it last completed a line or a block. A byte now and then does not count.
-        refusal: the form of a refusal that it understands.
         dropped: how many of its lines were dropped, by reason.
+        unconfirmed: how many of its rows in the log the client has no reply to.
     """
 
     def __init__(
@@ -135,56 +134,61 @@ class Connection:
         stopping: threading.Event,
     ) -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)  # should the process die
-        self.port, self.owner = port, Owner(peer=peer)
+        self.port, self.peer = port, peer
         self.inbox = bytearray()
-        self.before_fill: Callable[[], object] = lambda: None
-        self.refusal: Callable[[RefusedError], bytes] = plain_refusal
+        self.certified: list[str] = []
         self.dropped: Counter[str] = Counter()
         self.active_at = time.monotonic()
+        self.unconfirmed = 0
         self._socket, self._logs, self._stopping = client, logs, stopping
-        # Reading no more than a line at once means that only the first line can be too long.
         self._most = min(RECEIVE_BYTES, port.options.maxLineBytes)
-        self._waiting: list[tuple[int, bytes]] = []  # rows and reply of blocks in the log
+        self._replies: list[bytes] = []  # to blocks in the log
+
+    @property
+    def client(self) -> str | None:
+        """The name by which the client is known, if a certificate tells it."""
+        return self.certified[0] if self.certified else None
 
     def secure(self, tls: ServerTls) -> None:
         """Shake hands. Raises `RefusedError`."""
         self._socket.settimeout(HANDSHAKE_SECONDS)
         try:
-            head = self._socket.recv(HEAD_BYTES, socket.MSG_PEEK)
-            if not head:
-                raise RefusedError("handshake", "the client broke it off")
-            self.refusal = refusal_for(head)
-            check_tls(head)
-            self.refusal = lambda _: b""
+            check_tls(self._socket.recv(HEAD_BYTES, socket.MSG_PEEK))
             self._socket = secured = tls.wrap(self._socket)
             if self._stopping.is_set():  # `interrupt` may have missed the new socket
                 raise DisconnectedError
-            names = tls.shake_hands(secured)
-            self.owner, self.refusal = self.owner._replace(certified=tuple(names)), plain_refusal
-            tls.check(names)
+            self.certified = tls.shake_hands(secured)
         except TimeoutError:
             text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
-            raise RefusedError("timeout", text) from None
+            reply = b"" if isinstance(self._socket, ssl.SSLSocket) else None
+            raise RefusedError("timeout", text, reply) from None
         except OSError:
             raise DisconnectedError from None
         self.active_at = time.monotonic()
 
     # ---- What the client sends
 
-    def receive(self, waits: bool = True) -> bytes | None:
-        """Return what has arrived, an empty text once the client has ended its side.
+    def fill(self) -> bool:
+        """Add what comes next to `inbox`; return False if the client has ended its side.
 
-        Without `waits`, it returns None if nothing has arrived. While the backlog is full nothing
+        If that takes time, what is in the log is confirmed first. While the backlog is full nothing
         is read, so TCP slows the senders down; that does not make them idle. Raises
         `DisconnectedError`.
         """
         while self._logs.full and not self._stopping.wait(FULL_SECONDS):
             self.active_at = time.monotonic()
-        if self._stopping.is_set():
-            raise DisconnectedError
-        remaining = self.active_at + self.port.options.idleTimeout - time.monotonic()
+        data = self._receive(0) if self._replies else None
+        if data is None:
+            self.confirm()
+            remaining = self.active_at + self.port.options.idleTimeout - time.monotonic()
+            data = self._receive(max(remaining, 0.001)) or b""
+        self.inbox += data
+        return bool(data)
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """Return what has arrived, an empty text at the client's end, None for nothing yet."""
         try:
-            self._socket.settimeout(max(remaining, 0.001) if waits else 0)
+            self._socket.settimeout(seconds)
             data = self._socket.recv(self._most)
         except _NOTHING_YET:
             return None
@@ -194,20 +198,7 @@ class Connection:
             raise DisconnectedError from None
         if self._stopping.is_set():  # what looks like the client's end is `interrupt`
             raise DisconnectedError
-        return self._with_more_records(data) if isinstance(self._socket, ssl.SSLSocket) else data
-
-    def fill(self) -> bool:
-        """Add what comes next to `inbox`; return False if the client has ended its side.
-
-        If that takes time, what is in the log is confirmed first.
-        """
-        self.before_fill()
-        data = self.receive(waits=False) if self._waiting else None
-        if data is None:
-            self.confirm()
-            data = self.receive() or b""
-        self.inbox += data
-        return bool(data)
+        return data
 
     def read(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises `EOFError` if the client ends before."""
@@ -227,45 +218,21 @@ class Connection:
                 raise EOFError
         return self.read(end + 1)
 
-    def _with_more_records(self, data: bytes) -> bytes:
-        """Add the TLS records that have arrived already: one alone makes a small frame."""
-        records, size = [data], len(data)
-        self._socket.settimeout(0)
-        with suppress(OSError):  # nothing more yet, or an error that `receive` meets again
-            while data and size + _RECORD_BYTES <= self._most:
-                data = self._socket.recv(_RECORD_BYTES)
-                records.append(data)
-                size += len(data)
-        return b"".join(records)
-
     # ---- What it gets
 
-    def store(
-        self,
-        lines: bytes,
-        rows: int,
-        reply: bytes,
-        change: Change | None = None,
-        lengths: list[int] | None = None,
-    ) -> None:
-        """Write lines into the log, if there are some, and reply when they are on disk."""
-        if rows or change:
-            self.port.append(self.owner, lines, rows, change, lengths)
-        self._waiting.append((rows, reply))
-        if len(self._waiting) >= MOST_UNCONFIRMED:
+    def confirm_later(self, reply: bytes, rows: int) -> None:
+        """Send a reply when the rows that were just appended are on disk."""
+        self._replies.append(reply)
+        self.unconfirmed += rows
+        if len(self._replies) >= MOST_UNCONFIRMED:
             self.confirm()
 
     def confirm(self) -> None:
         """Send the replies to all that was stored. Raises `OSError`, `DisconnectedError`."""
-        if self._waiting:
+        if self._replies:
             self.port.sync()
-            self.say(b"".join(reply for _, reply in self._waiting))
-            self._waiting.clear()
-
-    @property
-    def unconfirmed(self) -> int:
-        """How many rows in the log the client has got no reply to."""
-        return sum(rows for rows, _ in self._waiting)
+            self.say(b"".join(self._replies))
+            self._replies, self.unconfirmed = [], 0
 
     def drop(self, reason: str) -> None:
         """Count a line that is dropped."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from tutorial_pkg.connectors.network_lines.listener import Listener
 
-FORGET_SECONDS = 30 * 24 * 3600
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+(%[A-Za-z0-9_.-]+)?")
 
 
@@ -121,13 +120,6 @@ OPTIONS = Options(
             "certificate",
             "with `tlsClientCa`, the names that a sender may use: those in its certificate and "
             "below (`host-7`, `host-7/nginx`), or any that no other certificate has used",
-        ),
-        Option(
-            "forgetNamesAfter",
-            integer(1, unit="seconds"),
-            FORGET_SECONDS,
-            "forget the position of a named sender that was silent for this long while the "
-            "receiver ran; it would send its files from the start",
         ),
         *_LIMITS,
         Option(

@@ -7,7 +7,6 @@ import math
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tutorial_pkg.connectors.file_lines import (
     LEAST_LINE_BYTES,
     FileOffset,
     FileRange,
-    LineFile,
     Notes,
     Tail,
     TrackedFile,
@@ -41,8 +39,6 @@ from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.read_limit import Limits
 
-MOST_OPEN = 64  # files that are kept open, because they may be deleted before they are sent
-
 log = logging.getLogger(__name__)
 
 
@@ -58,53 +54,53 @@ def follow(
     """Send the lines of a file, folder or glob as they come, through rotation, until `stopping`.
 
     Files are read as the format `file_lines` reads them. While the receiver is away, this waits
-    for it, says so once, and keeps looking at the files. A line that is too long for the receiver
-    is skipped with a warning.
+    for it, says so once, and keeps looking at the files. Once it was connected, it also waits for a
+    receiver that refuses it, for instance until a certificate is renewed. A line that is too long
+    for the receiver is skipped with a warning.
 
     Args:
-        tls: called at each connect, so that renewed certificates are used. One that has expired
-            is waited for like a receiver that is away.
-        instance: by default an id of this machine and path; the receiver refuses a second one.
+        tls: called at each connect, so that renewed certificates are used.
+        instance: by default an id of this machine and path; a second one is refused.
 
     Raises:
-        SenderRefusedError: the receiver refuses this sender.
+        SenderRefusedError: the receiver refuses this sender at its first connect.
         ValueError: the path or a file cannot be read, or the name was used for something else.
     """
     stopping, identity = stopping or threading.Event(), instance or own_instance(path)
     was_there = False
 
     def may_pass(error: Exception) -> bool:
-        if isinstance(error, SenderRefusedError):
-            return was_there and (error.certificate or isinstance(error, NameInUseError))
-        return isinstance(error, ConnectionError | TimeoutError)
+        is_refusal = isinstance(error, SenderRefusedError)
+        return isinstance(error, ConnectionError | TimeoutError) and (was_there or not is_refusal)
 
-    tries, warned = Tries(may_pass, math.inf), set[bool]()
-    with closing(GrowingFiles(path)) as source:
-        while not stopping.is_set():
-            if not source.is_there():
-                stopping.wait(WAIT_SECONDS)
-                continue
-            try:
-                where = (host, port), name, _tls_now(tls), identity, source.watch
-                with open_exchange(*where) as exchange:
-                    log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
-                    was_there, tries, warned = True, Tries(may_pass, math.inf), set()
-                    exchange.run(source.blocks(exchange.welcome, stopping))
-            except OSError as error:
-                pause = tries.pause_after(error)
-                is_certificate = isinstance(error, SenderRefusedError) and error.certificate
-                if is_certificate not in warned and not isinstance(error, NameInUseError):
-                    text = "%s:%d is away (%s); it is tried again and again"
-                    log.warning(text, host, port, error)
-                    warned.add(is_certificate)
-                source.watch_until(stopping, pause)
+    tries, warned = Tries(may_pass, math.inf), set[str]()
+    source = GrowingFiles(path)
+    while not stopping.is_set():
+        if not source.is_there():
+            stopping.wait(WAIT_SECONDS)
+            continue
+        try:
+            where = (host, port), name, _tls_now(tls), identity, source.watch
+            with open_exchange(*where) as exchange:
+                log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
+                was_there, tries, warned = True, Tries(may_pass, math.inf), set()
+                exchange.run(source.blocks(exchange.welcome, stopping))
+        except OSError as error:
+            pause = tries.pause_after(error)
+            why = str(error) if isinstance(error, SenderRefusedError) else ""
+            if why not in warned and not isinstance(error, NameInUseError):
+                text = "%s:%d is away (%s); it is tried again and again"
+                log.warning(text, host, port, error)
+                warned.add(why)
+            source.watch()
+            stopping.wait(pause)
 
 
 def _tls_now(tls: Callable[[], ssl.SSLContext | None]) -> ssl.SSLContext | None:
     try:
         return tls()
     except ValueError as error:  # files that are being renewed may not fit together for a moment
-        raise SenderRefusedError(error, certificate=True) from None
+        raise SenderRefusedError(error) from None
 
 
 class GrowingFiles:
@@ -119,8 +115,6 @@ class GrowingFiles:
         self._line_bytes = 64 << 20
         self._begin = FileOffset({})
         self._tail: Tail | None = None
-        self._open: dict[str, LineFile] = {}  # by id: unread files that may be deleted meanwhile
-        self._kept: dict[str, str] = {}  # a path for each of them that outlives its name
         self._has_warned = False
 
     def is_there(self) -> bool:
@@ -132,29 +126,9 @@ class GrowingFiles:
         return is_there
 
     def watch(self) -> None:
-        """Look at the files while nothing can be sent, and keep unread ones open."""
+        """Look at the files while nothing can be sent, so that a rotation is not missed."""
         tail = self._tail or self._start_tail(self._begin)
         tail.look(self._begin)
-        unread = {file.id: file.path for file in tail.unread_files()}
-        for id_ in self._open.keys() - unread.keys():
-            self._open.pop(id_).close()
-            del self._kept[id_]
-        for id_, path in unread.items():
-            if id_ not in self._open and len(self._open) < MOST_OPEN and Path(path).exists():
-                lines = LineFile(path, self._line_bytes)
-                self._open[lines.id] = lines
-                self._kept[lines.id] = f"/dev/fd/{lines.descriptor}"
-
-    def close(self) -> None:
-        """Close the files that were kept open."""
-        for lines in self._open.values():
-            lines.close()
-
-    def watch_until(self, stopping: threading.Event, seconds: float) -> None:
-        """Watch for so long, or until `stopping`."""
-        while seconds > 0 and not stopping.wait(min(seconds, WAIT_SECONDS)):
-            self.watch()
-            seconds -= WAIT_SECONDS
 
     def blocks(self, welcome: dict[str, Any], stopping: threading.Event) -> Iterator[Block | None]:
         """Yield what the receiver lacks, and what comes, until `stopping`; None without news."""
@@ -186,7 +160,7 @@ class GrowingFiles:
         """Start to look from an offset, and still know files that `path` matched before."""
         also = self._tail.known_ids() if self._tail else frozenset[str]()
         self._begin = begin
-        self._tail = Tail(self._options(), Notes(None), begin, also=also, kept=self._kept)
+        self._tail = Tail(self._options(), Notes(None), begin, also=also)
         return self._tail
 
     def _changes(self, start: FileOffset, end: FileOffset) -> Iterator[Block]:

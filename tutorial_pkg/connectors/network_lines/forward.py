@@ -6,7 +6,6 @@ The receiver stores the sender's position beside its lines, so the sender stores
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import ssl
 import time
@@ -26,17 +25,18 @@ from tutorial_pkg.connectors.network_lines.protocol import (
 from tutorial_pkg.connectors.network_lines.sender import (
     LOOK_SECONDS,
     QUOTED,
-    SENDS_PER_SECOND,
     Channel,
     SenderRefusedError,
+    lines_at_once,
     progress_bar,
     raise_if_refused,
+    wait_for_turn,
 )
 from tutorial_pkg.core.pauses import patiently
 
 WINDOW = 8  # blocks on their way that are not on disk yet
-WAITS_BEFORE_REPORT = 5  # of a second each, for a welcome
 IN_USE_SECONDS = 3.0
+INSTANCE = "instance"  # the key of a position that says who uses the name
 _CHECKED_BYTES = 1024
 _NUMBERS = ("block_bytes", "block_rows", "line_bytes", "idle_seconds")
 _MACHINE_ID = Path("/etc/machine-id")
@@ -44,8 +44,6 @@ OTHER_USE = (
     "this name was used for another kind of sending (one file, or --follow), or by an earlier "
     "release; choose another name"
 )
-
-log = logging.getLogger(__name__)
 
 Position = dict[str, Any]
 Block = tuple[bytes, Position]  # lines, and the keys of the position that changed
@@ -56,7 +54,7 @@ class NameInUseError(SenderRefusedError):
 
 
 def own_instance(path: str | Path | None = None) -> str | None:
-    """Return an id of this machine (and of `path`), by which a receiver notices a second one."""
+    """Return an id of this machine (and of `path`), by which a second one is noticed."""
     try:
         machine = _MACHINE_ID.read_bytes().strip()
     except OSError:  # containers, macOS
@@ -77,23 +75,16 @@ class Exchange(Channel):
         name: str,
         tls: ssl.SSLContext | None = None,
         instance: str | None = None,
-        watch: Callable[[], object] = lambda: None,
+        on_wait: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(address, tls)
-        self._watch, self._inbox = watch, b""
+        super().__init__(address, tls, on_wait=on_wait)
+        self._inbox = b""
         self._sent = self._stored = 0
-        self._waits, self._signed_at = 0, time.monotonic()
+        self._signed_at = time.monotonic()
         self.welcome: dict[str, Any] = {}
         try:
-            self.send(greeting(name, instance))
-            while not self.welcome:
-                self.take(self.wait())
-        except ConnectionResetError as error:
-            self.close()
-            raise ConnectionResetError(
-                f"{error} before a welcome; perhaps it expects TLS (--tls-ca), or is not "
-                "`network_lines`"
-            ) from None
+            self._greet(name)
+            self._claim(name, instance)
         except BaseException:
             self.close()
             raise
@@ -123,20 +114,32 @@ class Exchange(Channel):
         """Read replies while there is nothing to send, and give a sign of life now and then."""
         if (reply := self.receive(seconds)) is not None:
             self.take(reply)
-        super().on_wait()
+        self.check_patience()
         if time.monotonic() - self._signed_at > self.patience / 3:
             self._signed_at = time.monotonic()
             self.send(json_line(bytes=0))
 
-    def on_wait(self) -> None:
-        super().on_wait()
-        self._watch()
-        self._waits += 1
-        if self._waits == WAITS_BEFORE_REPORT and not self.welcome:
-            log.warning(
-                "%s accepted the connection, and has not replied so far. It may be busy (a full "
-                "backlog, no free slot), or it is something else than `network_lines`.",
-                self.where,
+    def _greet(self, name: str) -> None:
+        try:
+            self.send(greeting(name))
+            while not self.welcome:
+                self.take(self.wait())
+        except ConnectionResetError as error:
+            raise ConnectionResetError(
+                f"{error} before a welcome; perhaps it expects TLS (--tls-ca), or is not "
+                "`network_lines`"
+            ) from None
+
+    def _claim(self, name: str, own: str | None) -> None:
+        """Raise `SenderRefusedError` if the name belongs to another instance."""
+        known = self.welcome["position"].pop(INSTANCE, None)
+        if own and known is None:
+            self.send_block(b"", {INSTANCE: own})
+        elif own and own != known:
+            raise SenderRefusedError(
+                f"the name {name!r} belongs to another sender (instance {known}); this one is "
+                f"instance {own}. Choose another name, or, if this sender replaces that one, "
+                f"start it with --instance {known}"
             )
 
     def take(self, reply: bytes) -> None:
@@ -208,81 +211,69 @@ def send_named(
     """
     instance = instance or own_instance()
     with (
-        closing(FileBlocks(path, rate)) as source,
+        closing(LineFile(str(path), 0)) as file,
         open_exchange((host, port), name, tls, instance) as exchange,
     ):
-        exchange.run(source.blocks(exchange.welcome))
-        source.check_end()
+        source = FileBlocks(path, file, exchange.welcome)
+        exchange.run(source.blocks(rate))
+    if rest := file.size - source.next:
+        raise ValueError(
+            f"{path}: its last {rest} bytes have no newline after them and were not sent, as the "
+            "line may be torn; all lines before them are on disk. End the line, and send again"
+        )
     return source.lines
 
 
 class FileBlocks:
-    """A file in blocks. A position is the next unsent byte, with digests of the bytes before it."""
+    """What the receiver lacks of a file, in blocks.
 
-    def __init__(self, path: str | Path, rate: float | None) -> None:
-        self._path, self._rate = path, rate
-        self._file = LineFile(str(path), 0)
-        self._next = self.lines = 0
-        self.close = self._file.close
+    A position is the next unsent byte, with digests of the bytes before it. Raises `ValueError` if
+    the file does not begin with what the receiver has.
+    """
 
-    def blocks(self, welcome: dict[str, Any]) -> Iterator[Block]:
-        """Yield what the receiver lacks."""
-        self._go_to(welcome["position"])
-        rows = welcome["block_rows"]
-        if self._rate is not None:
-            rows = min(rows, max(1, int(self._rate / SENDS_PER_SECOND)))
-        shown = {"total": self._file.size, "initial": self._next, "unit": "B", "unit_scale": True}
-        started = time.monotonic()
+    def __init__(self, path: str | Path, file: LineFile, welcome: dict[str, Any]) -> None:
+        self._path, self._file, self._limits = path, file, welcome
+        self.next, self.lines = 0, 0
+        if position := welcome["position"]:
+            self.next = self._known(position)
+
+    def blocks(self, rate: float | None) -> Iterator[Block]:
+        """Yield the blocks, at most `rate` lines per second."""
+        rows, started = lines_at_once(self._limits["block_rows"], rate), time.monotonic()
+        shown = {"total": self._file.size, "initial": self.next, "unit": "B", "unit_scale": True}
         with progress_bar(**shown) as bar:
-            while lines := self._read(welcome, rows):
-                if self._rate is not None:
-                    due = started + self.lines / self._rate
-                    time.sleep(max(0.0, due - time.monotonic()))
-                self._next += len(lines)
-                yield lines, self._position()
+            while lines := self._read(rows):
+                wait_for_turn(started, self.lines, rate)
+                self.next += len(lines)
                 self.lines += lines.count(b"\n")
+                file = self._file.tracked(self.next)
+                yield lines, {"next": file.next, "head": file.head, "check": file.check}
                 bar.update(len(lines))
 
-    def check_end(self) -> None:
-        """Raise `ValueError` if the last line has no newline yet."""
-        if rest := self._file.size - self._next:
-            raise ValueError(
-                f"{self._path}: its last {rest} bytes have no newline after them and were not "
-                "sent, as the line may be torn; all lines before them are on disk. End the line, "
-                "and send again"
-            )
-
-    def _go_to(self, position: Position) -> None:
-        if not position:
-            return
-        self._next = position.get("next", 0)
-        if type(self._next) is not int or self._next <= 0:
+    def _known(self, position: Position) -> int:
+        start = position.get("next", 0)
+        if type(start) is not int or start <= 0:
             raise ValueError(OTHER_USE)
-        head = position.get("head") if self._next >= _CHECKED_BYTES else None
-        known = TrackedFile("", "", self._next, str(position.get("check")), head)
-        if not self._file.holds(known):
+        head = position.get("head") if start >= _CHECKED_BYTES else None
+        if not self._file.holds(TrackedFile("", "", start, str(position.get("check")), head)):
             raise ValueError(
-                f"{self._path} does not begin with the {self._next} bytes that the receiver has "
+                f"{self._path} does not begin with the {start} bytes that the receiver has "
                 "from this name: it was replaced or truncated. Nothing was sent; send this file "
                 "under another name"
             )
+        return start
 
-    def _position(self) -> Position:
-        file = self._file.tracked(self._next)
-        return {"next": file.next, "head": file.head, "check": file.check}
-
-    def _read(self, limits: dict[str, Any], rows: int) -> bytes:
+    def _read(self, rows: int) -> bytes:
         """Return the whole lines that fit into a block, at least one; nothing at the end."""
-        data, rest = b"", self._file.size - self._next
-        for most, count in ((limits["block_bytes"], rows), (limits["line_bytes"] + 1, 1)):
-            data = os.pread(self._file.descriptor, min(most, rest), self._next)
-            lines = data[: data.rfind(b"\n") + 1]
-            if lines:
+        data, rest, most_bytes = b"", self._file.size - self.next, self._limits["line_bytes"]
+        for most, count in ((self._limits["block_bytes"], rows), (most_bytes + 1, 1)):
+            data = os.pread(self._file.descriptor, min(most, rest), self.next)
+            if lines := data[: data.rfind(b"\n") + 1]:
                 more = b"".join(lines.split(b"\n", count)[count:])
                 return lines[: len(lines) - len(more)]
-        if len(data) > limits["line_bytes"]:
+        if len(data) > most_bytes:
             raise ValueError(
-                f"{self._path}: the line at byte {self._next} has more than {limits['line_bytes']} "
+                f"{self._path}: the line at byte {self.next} has more than {most_bytes} "
                 "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
             )
         return b""

@@ -15,9 +15,9 @@ import logging
 import resource
 import socket
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from tutorial_pkg.connectors.network_lines.connection import (
@@ -26,7 +26,7 @@ from tutorial_pkg.connectors.network_lines.connection import (
     DisconnectedError,
     PortLog,
 )
-from tutorial_pkg.connectors.network_lines.lines import LineReader
+from tutorial_pkg.connectors.network_lines.lines import serve_lines
 from tutorial_pkg.connectors.network_lines.named import greets, serve_named
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError
@@ -34,12 +34,12 @@ from tutorial_pkg.connectors.network_lines.relp import RelpSession
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
+from tutorial_pkg.core.pauses import patiently
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
 REFUSED_SECONDS = 1.0  # that a refused client has to read why; a reset would take it away
-MOST_REPORTED = 1_000  # different refusals of a port in the log
 WAITING_CONNECTIONS = 1024
 DESCRIPTORS_PER_PORT = 10  # its socket, its log, and some in use for a moment
 DESCRIPTORS_IN_RESERVE = 50
@@ -64,8 +64,7 @@ class Listener:
         host, ports = options.host, range(options.port, options.port + options.parallelism)
         have_descriptors(options.parallelism, options.maxConnections)
         logs = group.writers.values()
-        is_certified = options.senderNames == "certificate"
-        positions = Positions(logs, options.forgetNamesAfter, is_certified)
+        positions = Positions(logs, options.senderNames == "certificate")
         warnings = [log.repair for log in logs if log.repair]
         self._publisher = StatusPublisher(status_file(group.directory), self._status, warnings)
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
@@ -123,7 +122,6 @@ class PortListener(threading.Thread):
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(log.options.maxConnections)
         self._clients: dict[Connection, threading.Thread] = {}
-        self._reported: set[str] = set()
 
     @property
     def is_loopback(self) -> bool:
@@ -188,7 +186,7 @@ class PortListener(threading.Thread):
         except OSError as failure:  # of the disk
             self._fail(failure)
         except Exception as error:
-            _log.exception("%s is refused because of an error here", connection.owner.peer)
+            _log.exception("%s is refused because of an error here", connection.peer)
             text = f"the receiver cannot read this: {error!r:.80}"
             self._refuse(connection, RefusedError("sender", text))
         finally:
@@ -204,19 +202,17 @@ class PortListener(threading.Thread):
             elif greets(connection):
                 serve_named(connection)
             else:
-                LineReader(connection).run()
+                serve_lines(connection)
         finally:
             connection.confirm()
 
     def _refuse(self, connection: Connection, why: RefusedError) -> None:
-        """Count it, report it, and tell the client."""
-        report = f"{connection.owner.peer}: {why}"
-        self.log.refuse(why.reason, report)
-        if report not in self._reported and len(self._reported) < MOST_REPORTED:
-            self._reported.add(report)
+        """Count it, log the first with this reason, and tell the client."""
+        report = f"{connection.peer}: {why}"
+        if self.log.refuse(why.reason, report):
             _log.warning("%s refused %s", self.name, report)
         with suppress(DisconnectedError):
-            connection.say(connection.refusal(why))
+            connection.say(why.reply)
             self._stopping.wait(REFUSED_SECONDS)
 
 
@@ -246,30 +242,34 @@ def have_descriptors(ports: int, connections: int) -> None:
 
 
 def bind_all(host: str, ports: Sequence[int], patience: float) -> dict[int, socket.socket]:
-    """Return a listening socket for each port. After an error none is left open."""
-    deadline = time.monotonic() + patience
+    """Return a listening socket for each port. After an error none is left open.
+
+    A query that was just killed may occupy a port for some seconds more.
+    """
     with ExitStack() as opened:
-        sockets = {port: opened.enter_context(_bind(host, port, deadline)) for port in ports}
+        sockets = {
+            port: opened.enter_context(patiently(partial(_bind, host, port), _is_in_use, patience))
+            for port in ports
+        }
         opened.pop_all()
     return sockets
 
 
-def _bind(host: str, port: int, deadline: float) -> socket.socket:
-    """Listen on a port. A query that was just killed may occupy it for some seconds more."""
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    while True:
-        try:
-            bound = socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and time.monotonic() <= deadline:
-                time.sleep(0.1)
-                continue
-            reason = str(error.strerror).split(" (")[0]
-            raise OSError(
-                error.errno,
-                f"cannot listen on {host}:{port}: {reason}. If another program or query uses it, "
-                "stop that one or choose another option `port`; `host` must be an address of this "
-                "machine",
-            ) from None
-        bound.settimeout(POLL_SECONDS)
-        return bound
+    try:
+        bound = socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
+    except OSError as error:
+        reason = str(error.strerror).split(" (")[0]
+        raise OSError(
+            error.errno,
+            f"cannot listen on {host}:{port}: {reason}. If another program or query uses it, "
+            "stop that one or choose another option `port`; `host` must be an address of this "
+            "machine",
+        ) from None
+    bound.settimeout(POLL_SECONDS)
+    return bound
+
+
+def _is_in_use(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import Connection
-from tutorial_pkg.connectors.network_lines.positions import Change, Entries
+from tutorial_pkg.connectors.network_lines.positions import Entries
 from tutorial_pkg.connectors.network_lines.protocol import (
     GREETING,
     MOST_HEADER_BYTES,
@@ -19,7 +19,6 @@ from tutorial_pkg.connectors.network_lines.protocol import (
     VERSION,
     RefusedError,
     json_line,
-    named_refusal,
     parse_object,
 )
 from tutorial_pkg.core.lines import count_newlines
@@ -28,7 +27,6 @@ BLOCK_BYTES = 256 * 1024  # of one frame, unless a line is longer
 MOST_ENTRY_BYTES = 4096
 MOST_LEVELS = 100  # lists and objects in an entry
 _NAME = re.compile(r"[\w.:/@ -]{1,200}")
-_INSTANCE = re.compile(r"[!-~]{1,200}")
 
 
 def greets(connection: Connection) -> bool:
@@ -45,51 +43,52 @@ def serve_named(connection: Connection) -> None:
     A killed sender may leave part of a block, which is not stored. Raises `RefusedError` for an
     invalid greeting, and for a block that breaks the limits in the welcome.
     """
-    connection.refusal = named_refusal
-    port, options = connection.port, connection.port.options
     try:
-        name, instance = _parse_greeting(connection.read_line(MOST_HEADER_BYTES))
-        owner = connection.owner._replace(instance=instance)
-        with port.positions.used(name, owner) as entries:
-            block_bytes, stored = min(BLOCK_BYTES, port.frame_bytes), 0
-            position = {key: json.loads(text) for key, text in entries.items()}
-            welcome = json_line(
-                position=position,
-                block_bytes=block_bytes,
-                block_rows=port.frame_rows,
-                line_bytes=options.maxLineBytes,
-                idle_seconds=options.idleTimeout,
-                header_bytes=MOST_HEADER_BYTES,
-            )
-            connection.say(welcome)
-            while True:
-                header = connection.read_line(MOST_HEADER_BYTES)
-                size, changes = _parse_header(header, block_bytes + options.maxLineBytes)
-                lines = connection.read(size)
-                connection.active_at = time.monotonic()
-                stored += changes is not None
-                change = None
-                if changes is not None or port.positions.is_getting_old(name):
-                    change = Change(name, owner, changes or {})
-                rows = _rows(lines, port.frame_rows, options.maxLineBytes)
-                connection.store(lines, rows, json_line(stored=stored), change)
+        name = _parse_greeting(connection.read_line(MOST_HEADER_BYTES))
+        with connection.port.positions.used(name, connection.certified) as entries:
+            _exchange(connection, name, {key: json.loads(text) for key, text in entries.items()})
     except EOFError:
         return
+    except RefusedError as why:
+        why.reply = json_line(refused=str(why), in_use=why.reason == "in_use")
+        raise
 
 
-def _parse_greeting(line: bytes) -> tuple[str, str | None]:
-    """Return the name and the instance."""
+def _exchange(connection: Connection, name: str, position: dict[str, Any]) -> None:
+    port, options, stored = connection.port, connection.port.options, 0
+    block_bytes = min(BLOCK_BYTES, port.frame_bytes)
+    welcome = json_line(
+        position=position,
+        block_bytes=block_bytes,
+        block_rows=port.frame_rows,
+        line_bytes=options.maxLineBytes,
+        idle_seconds=options.idleTimeout,
+        header_bytes=MOST_HEADER_BYTES,
+    )
+    connection.say(welcome)
+    while True:
+        header = connection.read_line(MOST_HEADER_BYTES)
+        size, changes = _parse_header(header, block_bytes + options.maxLineBytes)
+        lines = connection.read(size)
+        connection.active_at = time.monotonic()
+        rows = _count_rows(lines, port.frame_rows, options.maxLineBytes)
+        if changes is not None:
+            port.append(connection.client, lines, rows, {name: changes})
+            stored += 1
+        connection.confirm_later(json_line(stored=stored), rows)
+
+
+def _parse_greeting(line: bytes) -> str:
+    """Return the name."""
     fields = _parse(line.removeprefix(GREETING), "a greeting")
-    version, name, instance = (fields.get(key) for key in ("version", "name", "instance"))
+    version, name = fields.get("version"), fields.get("name")
     if version != VERSION:
         raise _refused(
             f"the sender speaks version {version!r:.40}, the receiver {VERSION}; {SAME_RELEASE}"
         )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _refused(f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r:.40}")
-    if instance is not None and not (isinstance(instance, str) and _INSTANCE.fullmatch(instance)):
-        raise _refused(f"an instance has 1 to 200 printable ASCII characters, got {instance!r:.40}")
-    return name, instance
+    return name
 
 
 def _parse_header(line: bytes, most: int) -> tuple[int, Entries | None]:
@@ -117,7 +116,7 @@ def _parse_header(line: bytes, most: int) -> tuple[int, Entries | None]:
     return size, changes
 
 
-def _rows(lines: bytes, most_rows: int, most_bytes: int) -> int:
+def _count_rows(lines: bytes, most_rows: int, most_bytes: int) -> int:
     rows = count_newlines(lines)
     if (lines and not lines.endswith(b"\n")) or rows > most_rows:
         raise _refused(f"a block is whole lines, at most {most_rows} of them")

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tutorial_pkg.connectors.network_lines.payload import split
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError
@@ -28,41 +27,17 @@ MOST_BYTES = 32 * 1024 * 1024  # of all names: half a segment, as each segment r
 Entries = Mapping[str, str | None]  # by key: JSON text, or None for a key that is deleted
 
 
-class Owner(NamedTuple):
-    """Who uses a name: the names in its certificate, its address, and its instance."""
-
-    certified: tuple[str, ...] = ()
-    peer: str = ""
-    instance: str | None = None
-
-    @property
-    def client(self) -> str | None:
-        """The name by which it is known, if a certificate tells it."""
-        return self.certified[0] if self.certified else None
-
-
-class Change(NamedTuple):
-    """Changed entries of a position."""
-
-    name: str
-    owner: Owner
-    entries: Entries
-
-
 @dataclass
 class Sender:
-    """The position and the owner of a name.
+    """The position of a name, and the client that its certificate names.
 
-    `heard` is when it last sent, on the receiver's clock. Of two records for a name, perhaps in the
-    logs of two ports, the one with the higher `count` is newer.
+    Of two records for a name, perhaps in the logs of two ports, the one with the higher `count` is
+    newer.
     """
 
     entries: dict[str, str] = field(default_factory=dict)
     client: str | None = None
-    instance: str | None = None
-    heard: float = 0.0
     count: int = 0
-    peer: str = ""
     size: int = 0
 
     def change(self, changes: Entries) -> None:
@@ -79,98 +54,74 @@ class Sender:
 
     def record(self, changes: Entries | None = None) -> dict[str, Any]:
         """Return what goes into a note: some changes, or all entries (`whole`)."""
-        owner = {"client": self.client, "instance": self.instance}
         return {
             "count": self.count,
-            "heard": round(self.heard, 3),
             "entries": self.entries if changes is None else changes,
-            **{key: value for key, value in owner.items() if value},
+            **({"client": self.client} if self.client else {}),
             **({"whole": True} if changes is None else {}),
         }
 
 
 class Positions:
-    """The senders of one receiver, whichever port they use; safe for threads.
+    """The senders of one receiver, whichever port they use; safe for threads."""
 
-    `clock` measures how long a sender has been silent. It starts where the log's last record was,
-    and advances only while the receiver runs, so neither downtime nor a wrong wall clock counts.
-    """
-
-    def __init__(
-        self,
-        logs: Iterable[SegmentWriter],
-        forget_seconds: float,
-        certified_names: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._logs, self._forget_seconds = list(logs), forget_seconds
-        self._certified_names, self._clock = certified_names, clock
+    def __init__(self, logs: Iterable[SegmentWriter], certified_names: bool = True) -> None:
+        self._logs, self._certified_names = list(logs), certified_names
         self._lock = threading.Lock()
         self._connected: set[str] = set()
         self._senders = _read(self._logs)
-        self._count = max((who.count for who in self._senders.values()), default=0)
-        self._started = clock() - max((who.heard for who in self._senders.values()), default=0)
+        self._count = max((sender.count for sender in self._senders.values()), default=0)
 
     @contextmanager
-    def used(self, name: str, owner: Owner) -> Iterator[Mapping[str, str]]:
+    def used(self, name: str, certified: list[str]) -> Iterator[Mapping[str, str]]:
         """Let a sender use a name, and return its position. Raises `RefusedError`."""
         with self._lock:
-            self._forget()
-            sender = self._senders.get(name) or Sender(client=owner.client)
-            self._check_owner(name, sender, owner)
+            self._check_owner(name, certified)
             if name in self._connected:
                 text = f"another sender with the name {name!r} is connected; stop that one"
                 raise RefusedError("in_use", text)
             if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
                 raise _refused(
-                    f"the receiver knows {MOST_NAMES} names already; use fewer names, or forget "
-                    "unused ones sooner (option `forgetNamesAfter`)"
+                    f"the receiver knows {MOST_NAMES} names already; use the same names again, or "
+                    "start a receiver with a new folder"
                 )
             self._connected.add(name)
-            sender.peer = owner.peer
         try:
             for log in self._logs:  # what it skips from now on must be on disk, in any port's log
                 log.sync()
-            yield dict(sender.entries)
+            sender = self._senders.get(name)
+            yield dict(sender.entries) if sender else {}
         finally:
             with self._lock:
                 self._connected.discard(name)
 
     @contextmanager
     def noted(
-        self, log: SegmentWriter, change: Change | None = None
+        self, log: SegmentWriter, client: str | None = None, changes: Mapping[str, Entries] = {}
     ) -> Iterator[Mapping[str, Any]]:
         """Return the positions that the frame written meanwhile must have in its note.
 
-        They are those that `change` changes, and all if the frame begins a segment. Raises
-        `RefusedError` if the position would become too large.
+        They are those that a client changes, and all if the frame begins a segment. Raises
+        `RefusedError` if a position would become too large.
         """
-        if change is None and not (log.at_segment_start and self._senders):
+        if not changes and not (log.at_segment_start and self._senders):
             yield {}
             return
         with self._lock:  # so that no other log gets a copy of the position before its lines
-            record = self._apply(change) if change else {}
-            yield self._copies(log) if log.at_segment_start else record
+            records = {name: self._apply(name, client, changes[name]) for name in changes}
+            yield self._copies(log) if log.at_segment_start else records
 
-    def is_getting_old(self, name: str) -> bool:
-        """Return whether the log should record again that a sender is still there."""
-        sender = self._senders.get(name)
-        return sender is not None and self._now() - sender.heard > self._forget_seconds / 4
-
-    def _apply(self, change: Change) -> Mapping[str, Any]:
-        name, owner, entries = change
+    def _apply(self, name: str, client: str | None, entries: Entries) -> Mapping[str, Any]:
         is_new = name not in self._senders
         sender = Sender() if is_new else self._senders[name]
         growth = sender.growth(entries)
         if growth > 0:
             self._check_size(sender, growth, len(sender.entries.keys() | entries.keys()))
         self._count += 1
-        sender.client, sender.peer = owner.client, owner.peer
-        sender.instance = owner.instance or sender.instance
-        sender.heard, sender.count = self._now(), self._count
+        sender.client, sender.count = client, self._count
         sender.change(entries)
         self._senders[name] = sender
-        return {name: sender.record(None if is_new else entries)}
+        return sender.record(None if is_new else entries)
 
     def _check_size(self, sender: Sender, growth: int, count: int) -> None:
         size = sender.size + growth
@@ -183,42 +134,25 @@ class Positions:
             )
 
     def _copies(self, log: SegmentWriter) -> Mapping[str, Any]:
-        self._forget()
         for other in self._logs:  # no copy may reach the disk before the lines that it is about
             if other is not log:
                 other.sync()
         return {name: sender.record() for name, sender in self._senders.items()}
 
-    def _now(self) -> float:
-        return self._clock() - self._started
-
-    def _forget(self) -> None:
-        now = self._now()
-        for name in self._connected & self._senders.keys():
-            self._senders[name].heard = now
-        last = now - self._forget_seconds
-        self._senders = {name: who for name, who in self._senders.items() if who.heard >= last}
-
-    def _check_owner(self, name: str, sender: Sender, owner: Owner) -> None:
-        own = owner.certified
-        if own and self._certified_names:
-            if not any(name == mine or name.startswith(f"{mine}/") for mine in own):
+    def _check_owner(self, name: str, certified: list[str]) -> None:
+        if certified and self._certified_names:
+            if not any(name == mine or name.startswith(f"{mine}/") for mine in certified):
                 raise _refused(
-                    f"the certificate is for {', '.join(own)}, and the name is {name!r}; use "
-                    f"{own[0]!r} or a name below it such as '{own[0]}/app', or have the receiver "
-                    "allow any name (option `senderNames`)"
+                    f"the certificate is for {', '.join(certified)}, and the name is {name!r}; use "
+                    f"{certified[0]!r} or a name below it such as '{certified[0]}/app', or have "
+                    "the receiver allow any name (option `senderNames`)"
                 )
-        elif sender.client != owner.client:
+            return
+        known, client = self._senders.get(name), certified[0] if certified else None
+        if known and known.client != client:
             raise _refused(
-                f"the name {name!r} belongs to the client {sender.client!r}, and this one is "
-                f"{owner.client!r}; choose another name"
-            )
-        if owner.instance and sender.instance and owner.instance != sender.instance:
-            where = f", last seen from {sender.peer}" if sender.peer else ""
-            raise _refused(
-                f"the name {name!r} belongs to another sender (instance {sender.instance}{where}); "
-                f"this one is instance {owner.instance}. Choose another name, or, if this sender "
-                f"replaces that one, start it with --instance {sender.instance}"
+                f"the name {name!r} belongs to the client {known.client!r}, and this one is "
+                f"{client!r}; choose another name"
             )
 
 
@@ -233,11 +167,9 @@ def _read(logs: Iterable[SegmentWriter]) -> dict[str, Sender]:
     senders: dict[str, Sender] = {}
     for count, name, record in sorted(records, key=lambda found: found[0]):
         known = None if record.get("whole") else senders.get(name)
-        sender = known or Sender()
+        senders[name] = sender = known or Sender()
         sender.change(record["entries"])
-        sender.client, sender.instance = record.get("client"), record.get("instance")
-        sender.heard, sender.count = record["heard"], count
-        senders[name] = sender
+        sender.client, sender.count = record.get("client"), count
     return senders
 
 
@@ -247,7 +179,7 @@ def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]
         position = json.loads(old["position"])
         entries = position if isinstance(position, dict) else {}
         texts = {key: json.dumps(value) for key, value in entries.items()}
-        yield name, {**old, "entries": texts, "heard": 0.0, "whole": True}
+        yield name, {**old, "entries": texts, "whole": True}
 
 
 def _size(key: str, text: str | None) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 VERSION = 2
@@ -19,8 +19,7 @@ MOST_WELCOME_BYTES = 4 * 1024 * 1024
 
 SAYS = "network_lines "  # starts every message to a sender without a name
 REFUSED = f"{SAYS}refused:"
-_DROPPED = f"{SAYS}dropped:"
-_DROPPED_LINE = re.compile(rf"{_DROPPED} (\d{{1,12}} \w+(?:, \d{{1,12}} \w+)*)\n")
+DROPPED = f"{SAYS}dropped:"
 
 _TLS = b"\x16\x03"
 _STRANGERS = {  # the first bytes of clients at a port for plain lines, and what to do
@@ -40,14 +39,16 @@ _STRANGERS = {  # the first bytes of clients at a port for plain lines, and what
 
 
 class RefusedError(Exception):
-    """A client is refused: counted under `reason`, and the text says why in one line."""
+    """A client is refused: counted under `reason`, and the text says why in one line.
 
-    def __init__(self, reason: str, text: str) -> None:
+    `reply` is what the client gets: by default the text.
+    """
+
+    def __init__(self, reason: str, text: str, reply: bytes | None = None) -> None:
         super().__init__(text)
         self.reason = reason
-
-
-# ---- First bytes ---------------------------------------------------------------------------------
+        plain = f"{REFUSED} {text}\n".encode(errors="replace")
+        self.reply = plain if reply is None else reply
 
 
 def check_lines(head: bytes) -> None:
@@ -70,9 +71,6 @@ def not_relp(head: bytes) -> RefusedError:
     return RefusedError("relp", f"this port expects RELP (`protocol=relp`), and got {kind}")
 
 
-# ---- Messages ------------------------------------------------------------------------------------
-
-
 def json_line(**fields: Any) -> bytes:
     """Return the fields as one line of JSON."""
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -89,35 +87,12 @@ def parse_object(text: bytes) -> dict[str, Any]:
     return parsed
 
 
-def greeting(name: str, instance: str | None = None) -> bytes:
+def greeting(name: str) -> bytes:
     """Return the first line of a sender with this name."""
-    own = {"instance": instance} if instance else {}
-    return GREETING + json_line(version=VERSION, name=name, **own)
-
-
-def plain_refusal(why: RefusedError) -> bytes:
-    """Return the reply to a client without a name that is refused."""
-    return f"{REFUSED} {why}\n".encode(errors="replace")
-
-
-def named_refusal(why: RefusedError) -> bytes:
-    """Return the reply to a greeting, or to a block, that ends the connection."""
-    return json_line(refused=str(why), in_use=why.reason == "in_use")
-
-
-def refusal_for(head: bytes) -> Callable[[RefusedError], bytes]:
-    """Return the form of a refusal that a client with these first bytes understands."""
-    return named_refusal if head.startswith(GREETING) else plain_refusal
+    return GREETING + json_line(version=VERSION, name=name)
 
 
 def dropped_line(counts: Mapping[str, int]) -> bytes:
     """Return the message that tells a sender how many of its lines were dropped, by reason."""
     listed = (f"{count} {reason}" for reason, count in sorted(counts.items()))
-    return f"{_DROPPED} {', '.join(listed)}\n".encode()
-
-
-def dropped_in(reply: bytes) -> Mapping[str, int]:
-    """Return how many lines a `dropped_line` reports, by reason."""
-    line = _DROPPED_LINE.fullmatch(reply.decode(errors="replace"))
-    parts = line[1].split(", ") if line else []
-    return {reason: int(count) for count, _, reason in (part.partition(" ") for part in parts)}
+    return f"{DROPPED} {', '.join(listed)}\n".encode()

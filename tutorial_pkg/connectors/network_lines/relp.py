@@ -11,12 +11,7 @@ import re
 import time
 
 from tutorial_pkg.connectors.network_lines.connection import Connection
-from tutorial_pkg.connectors.network_lines.protocol import (
-    HEAD_BYTES,
-    RefusedError,
-    not_relp,
-    refusal_for,
-)
+from tutorial_pkg.connectors.network_lines.protocol import HEAD_BYTES, RefusedError, not_relp
 
 _HEADER = re.compile(rb"(\d{1,9}) ([A-Za-z]{1,32}) (\d{1,9})([ \n])")
 _HEADER_START = re.compile(rb"\d{1,9}(?: (?:[A-Za-z]{1,32}(?: \d{0,9})?)?)?")
@@ -24,6 +19,7 @@ _OFFER = b"200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog"
 _REPLIES = {b"syslog": b"200 OK", b"open": _OFFER}
 _MOST_COMMAND_BYTES = 4096  # of any command but `syslog`
 _SKIPPED_AT_ONCE = 64 * 1024
+_STORED_BYTES = 256 * 1024  # of one frame, unless a message is longer
 
 
 class RelpSession:
@@ -33,7 +29,7 @@ class RelpSession:
         self._connection, self._port = connection, connection.port
         self._messages: list[bytes] = []  # complete, not in the log yet
         self._size, self._replies = 0, b""
-        connection.before_fill = self._store
+        self._most_bytes = min(_STORED_BYTES, self._port.frame_bytes)
 
     def run(self) -> None:
         """Store messages until the client ends its side.
@@ -44,7 +40,7 @@ class RelpSession:
             while header := self._next_header():
                 self._reply_to(int(header[1]), header[2], self._data(header))
         except EOFError:
-            raise RefusedError("relp", "the connection ended in the middle of a frame") from None
+            raise _refused("the connection ended in the middle of a frame") from None
         finally:
             self._store()
 
@@ -53,23 +49,21 @@ class RelpSession:
         connection = self._connection
         while not (header := _HEADER.match(connection.inbox)):
             if connection.inbox and not _HEADER_START.fullmatch(connection.inbox):
-                head = bytes(connection.inbox[:HEAD_BYTES])
-                connection.refusal = refusal_for(head)
-                raise not_relp(head)
+                raise not_relp(bytes(connection.inbox[:HEAD_BYTES]))
+            self._store()
             if not connection.fill():
                 if connection.inbox:
                     raise EOFError
                 return None
-        connection.refusal = lambda _: b"0 serverclose 0\n"
         return header
 
     def _data(self, header: re.Match[bytes]) -> bytes:
         """Return the frame's data, of a long message the start and a mark."""
         number, command, size = header[1].decode(), header[2], int(header[3])
         if size and header[4] == b"\n":
-            raise RefusedError("relp", f"frame {number} has no data, and its length is {size}")
+            raise _refused(f"frame {number} has no data, and its length is {size}")
         if command != b"syslog" and size > _MOST_COMMAND_BYTES:
-            raise RefusedError("relp", f"the command {command.decode()} has {size} bytes")
+            raise _refused(f"the command {command.decode()} has {size} bytes")
         # Without data, the newline is where the blank before the data would be.
         self._connection.read(header.end() - (header[4] == b"\n"))
         data = self._connection.read(min(size, self._port.options.maxLineBytes))
@@ -80,7 +74,7 @@ class RelpSession:
         while rest:
             rest -= len(self._connection.read(min(rest, _SKIPPED_AT_ONCE)))
         if self._connection.read(1) != b"\n":
-            raise RefusedError("relp", f"frame {number} does not end with a newline")
+            raise _refused(f"frame {number} does not end with a newline")
         self._connection.active_at = time.monotonic()
         return data
 
@@ -90,7 +84,7 @@ class RelpSession:
             return
         if command == b"syslog":
             is_enough = len(self._messages) >= self._port.frame_rows
-            if self._messages and (is_enough or self._size + len(data) > self._port.frame_bytes):
+            if is_enough or self._size + len(data) > self._most_bytes:
                 self._store()
             self._messages.append(data)
             self._size += len(data) + 1
@@ -99,11 +93,16 @@ class RelpSession:
 
     def _store(self) -> None:
         """Store the messages so far, with their lengths if newlines cannot separate them."""
-        if not self._replies:
-            return
         messages, replies = self._messages, self._replies
         self._messages, self._size, self._replies = [], 0, b""
         lines = b"".join(message + b"\n" for message in messages)
         is_ambiguous = lines.count(b"\n") > len(messages) or b"\r\n" in lines
         lengths = [len(message) for message in messages] if is_ambiguous else None
-        self._connection.store(lines, len(messages), replies, lengths=lengths)
+        if messages:
+            self._port.append(self._connection.client, lines, len(messages), lengths=lengths)
+        if replies:
+            self._connection.confirm_later(replies, len(messages))
+
+
+def _refused(text: str) -> RefusedError:
+    return RefusedError("relp", text, b"0 serverclose 0\n")

@@ -6,43 +6,30 @@ import math
 import select
 import socket
 import ssl
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any, Self
 
-from tutorial_pkg.connectors.network_lines.protocol import REFUSED, SAYS, dropped_in
+from tutorial_pkg.connectors.network_lines.protocol import DROPPED, REFUSED, SAYS
 
 LINES_AT_ONCE = 10_000
 SENDS_PER_SECOND = 20
-_UNKNOWN = "lines that the receiver had not written to its log by then are lost"
 QUOTED = 120
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 300.0  # longest wait for a receiver that neither reads nor replies
 WAIT_SECONDS = 1.0  # between two calls of `on_wait`
 LOOK_SECONDS = 0.1
 REPLY_BYTES = 64 * 1024
+_UNKNOWN = "lines that the receiver had not written to its log by then are lost"
 _NOTHING_YET = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _TLS_ALERT = b"\x15\x03"  # what a server that expects TLS replies to anything else
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "RECORD_LAYER", "TOO_LONG")
-_ABOUT_CERTIFICATES = ("certificate", "unknown ca", "access denied", "handshake failure")
 
 
 class SenderRefusedError(ConnectionError):
-    """The receiver refuses this sender, or cannot be trusted; the text says why.
-
-    `certificate` means that one side does not trust the other's certificate. After a renewal it
-    may.
-    """
-
-    def __init__(self, text: object, certificate: bool = False) -> None:
-        super().__init__(text)
-        self.certificate = certificate
+    """The receiver refuses this sender, or cannot be trusted; the text says why."""
 
 
 class LinesDroppedError(ConnectionError):
@@ -54,7 +41,6 @@ def send_lines(
     port: int,
     lines: Iterable[str | bytes],
     rate: float | None = None,
-    connections: int = 1,
     tls: ssl.SSLContext | None = None,
     timeout: float | None = SILENT_SECONDS,
 ) -> int:
@@ -65,8 +51,7 @@ def send_lines(
     as a receiver.
 
     Args:
-        rate: lines per second over all connections; None is as fast as the receiver reads.
-        connections: each has a thread, and takes the next group of lines when it is free.
+        rate: lines per second; None is as fast as the receiver reads.
         tls: for a receiver that expects TLS; make it with `client_tls`.
         timeout: seconds to wait for a receiver that neither reads nor replies, such as one with a
             full backlog; None is forever.
@@ -79,7 +64,7 @@ def send_lines(
         ConnectionError: the connection broke. The two errors above are subclasses.
         TimeoutError: nothing happened for `timeout` seconds.
         TypeError: something is not a line.
-        ValueError: a line has a newline inside, or `rate` or `connections` is invalid.
+        ValueError: a line has a newline inside, or `rate` is invalid.
     """
     if isinstance(lines, str | bytes | bytearray):
         raise TypeError(
@@ -88,30 +73,16 @@ def send_lines(
         )
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
-    if connections < 1:
-        raise ValueError(f"`connections` must be 1 or more, got {connections!r}")
-    total = len(lines) if isinstance(lines, Sequence) else None
-    groups, turn, sent = _paced(lines, rate), threading.Lock(), 0
+    total, sent = len(lines) if isinstance(lines, Sequence) else None, 0
     with ExitStack() as opened:
-        channels = [
-            opened.enter_context(Channel((host, port), tls, timeout)) for _ in range(connections)
-        ]
+        channel = opened.enter_context(Channel((host, port), tls, timeout))
         bar = opened.enter_context(progress_bar(total=total, unit=" lines"))
-
-        def feed(channel: Channel) -> Counter[str]:
-            nonlocal sent
-            while True:
-                with turn:
-                    group = next(groups, None)
-                    if group is None:
-                        break
-                    sent += len(group)
-                    bar.update(len(group))
-                channel.send(_joined(group))
-            return finish(channel)
-
         try:
-            dropped = sum(_each(channels, feed), Counter[str]())
+            for group in _paced(lines, rate):
+                channel.send(_joined(group))
+                sent += len(group)
+                bar.update(len(group))
+            dropped = finish(channel)
         except SenderRefusedError:
             raise
         except TimeoutError as error:
@@ -120,32 +91,15 @@ def send_lines(
             text = f"the connection to {host}:{port} broke after about {sent} lines; {_UNKNOWN}"
             raise ConnectionError(text) from error
     if dropped:
-        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
         raise LinesDroppedError(
-            f"{host}:{port} dropped {dropped.total()} of {sent} lines ({counts}); the others are "
-            "in its log. The query's option `maxLineBytes` says how long a line may be"
+            f"{host}:{port} dropped some of {sent} lines ({dropped}); the others are in its log. "
+            "The query's option `maxLineBytes` says how long a line may be"
         )
     return sent
 
 
-def _each(
-    channels: list[Channel], feed: Callable[[Channel], Counter[str]]
-) -> Iterator[Counter[str]]:
-    """Call `feed` for every channel, each on a thread; after an error the others end, too."""
-    if len(channels) == 1:  # without a thread, so that Ctrl-C ends a wait for the next line
-        yield feed(channels[0])
-        return
-    with ThreadPoolExecutor(len(channels)) as threads:
-        try:
-            for ended in as_completed([threads.submit(feed, channel) for channel in channels]):
-                yield ended.result()
-        finally:
-            for channel in channels:
-                channel.interrupt()
-
-
-def finish(channel: Channel) -> Counter[str]:
-    """End this side, wait until the receiver closes, and return the lines that it dropped."""
+def finish(channel: Channel) -> str:
+    """End this side, wait until the receiver closes, and return what it says about lost lines."""
     early = channel.receive(0)
     if early == b"":  # a close confirms only lines before this side's end
         raise ConnectionResetError("the receiver has ended before the sender")
@@ -157,21 +111,30 @@ def finish(channel: Channel) -> Counter[str]:
             reply += more
             raise_if_refused(reply)
     except ConnectionResetError:
-        if not dropped_in(reply):  # it reported the reason before
+        if not reply.startswith(DROPPED.encode()):
             raise
     raise_if_refused(reply)
-    return Counter(dropped_in(reply))
+    return reply.decode().removeprefix(DROPPED).strip()
 
 
 def _paced(lines: Iterable[str | bytes], rate: float | None) -> Iterator[list[str | bytes]]:
     """Yield groups of lines, each at its time; late ones follow at once."""
-    size = LINES_AT_ONCE if rate is None else max(1, int(rate / SENDS_PER_SECOND))
-    remaining, sent, start = iter(lines), 0, time.monotonic()
-    while group := list(islice(remaining, size)):
-        if rate is not None:
-            time.sleep(max(0.0, start + sent / rate - time.monotonic()))
+    remaining, sent, started = iter(lines), 0, time.monotonic()
+    while group := list(islice(remaining, lines_at_once(LINES_AT_ONCE, rate))):
+        wait_for_turn(started, sent, rate)
         yield group
         sent += len(group)
+
+
+def lines_at_once(most: int, rate: float | None) -> int:
+    """Return how many lines to send together."""
+    return most if rate is None else min(most, max(1, int(rate / SENDS_PER_SECOND)))
+
+
+def wait_for_turn(started: float, sent: int, rate: float | None) -> None:
+    """Return when it is time for the next lines, after those that were sent since `started`."""
+    if rate is not None:
+        time.sleep(max(0.0, started + sent / rate - time.monotonic()))
 
 
 def _joined(group: list[str | bytes]) -> bytes:
@@ -205,8 +168,8 @@ def progress_bar(**shown: Any) -> Any:
 class Channel:
     """A connection to a receiver. Its waits end with a `TimeoutError` after `patience` seconds.
 
-    Raises `SenderRefusedError`, and `ConnectionError` for a connection that cannot be made or that
-    broke.
+    `on_wait` is called about once a second while the receiver is slow. Raises `SenderRefusedError`,
+    and `ConnectionError` for a connection that cannot be made or that broke.
     """
 
     def __init__(
@@ -214,9 +177,11 @@ class Channel:
         address: tuple[str, int],
         tls: ssl.SSLContext | None = None,
         patience: float | None = SILENT_SECONDS,
+        on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         self.where = f"{address[0]}:{address[1]}"
         self.patience = math.inf if patience is None else patience
+        self._on_wait = on_wait
         self._socket = _connect(address, tls)
         self._progress_at = time.monotonic()
 
@@ -229,17 +194,6 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
-    def interrupt(self) -> None:
-        """Break the connection; another thread calls this."""
-        with suppress(OSError):  # it is broken already
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def on_wait(self) -> None:
-        """Check the patience; called about once a second while the receiver is slow."""
-        if time.monotonic() - self._progress_at > self.patience:
-            text = f"{self.where} has read nothing and replied nothing for {self.patience:g} s"
-            raise TimeoutError(text)
-
     def send(self, data: bytes) -> None:
         """Send `data`. If the connection breaks, the error says why, if the receiver said so."""
         rest, was_full = memoryview(data), False
@@ -249,7 +203,7 @@ class Channel:
                 rest = rest[self._socket.send(rest) :]
             except TimeoutError:
                 was_full = True
-                self.on_wait()
+                self.check_patience()
                 continue
             except OSError as error:
                 broken = ConnectionResetError(f"{self.where}: the connection broke: {error}")
@@ -266,33 +220,27 @@ class Channel:
             return None
         except ssl.SSLZeroReturnError:  # this side has ended, too
             reply = b""
-        except (ssl.SSLEOFError, ssl.SSLSyscallError):
-            text = "the receiver has gone without ending the connection"
-            raise ConnectionResetError(text) from None
         except ssl.SSLError as error:
-            raise _broken_off(error) from None
+            raise _tls_failure(error) from None
         self._progress_at = time.monotonic()
         return reply
 
     def wait(self) -> bytes:
         """Return the next part of the reply, nothing at its end."""
         while (reply := self.receive(self._step)) is None:
-            self.on_wait()
+            self.check_patience()
         return reply
 
     def take(self, reply: bytes) -> None:
         """Take in a part of the reply. Raises `SenderRefusedError`."""
         raise_if_refused(reply)
 
-    def _reason(self, broken: OSError) -> OSError:
-        """Return what the receiver said before the connection broke, or that it broke."""
-        try:
-            self.take(self.receive(LOOK_SECONDS) or b"")
-        except SenderRefusedError as refused:
-            return refused
-        except OSError:
-            pass
-        return broken
+    def check_patience(self) -> None:
+        """Raise `TimeoutError` if there was no progress for too long."""
+        self._on_wait()
+        if time.monotonic() - self._progress_at > self.patience:
+            text = f"{self.where} has read nothing and replied nothing for {self.patience:g} s"
+            raise TimeoutError(text)
 
     def end(self) -> None:
         """Announce that nothing more comes."""
@@ -304,7 +252,7 @@ class Channel:
         except TimeoutError:
             raise
         except ssl.SSLError as error:
-            raise _broken_off(error) from None
+            raise _tls_failure(error) from None
         except OSError as error:  # "not connected": the receiver has reset it already
             raise ConnectionResetError(error.errno, error.strerror) from error
 
@@ -315,11 +263,21 @@ class Channel:
                 secured.unwrap()
             except ssl.SSLWantWriteError:  # the buffer is full
                 if not select.select([], [secured], [], self._step)[1]:
-                    self.on_wait()
+                    self.check_patience()
                 continue
             except ssl.SSLWantReadError:
                 pass
             return
+
+    def _reason(self, broken: OSError) -> OSError:
+        """Return what the receiver said before the connection broke, or that it broke."""
+        try:
+            self.take(self.receive(LOOK_SECONDS) or b"")
+        except SenderRefusedError as refused:
+            return refused
+        except OSError:
+            pass
+        return broken
 
     @property
     def _step(self) -> float:
@@ -327,49 +285,44 @@ class Channel:
 
 
 def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.socket:
+    host, port = address
     try:
         connected = socket.create_connection(address, timeout=CONNECT_SECONDS)
     except ConnectionRefusedError:
         raise ConnectionRefusedError(
-            f"nothing listens on {address[0]}:{address[1]}; start the query, and wait until "
+            f"nothing listens on {host}:{port}; start the query, and wait until "
             "`network_status(path).listening` is true"
         ) from None
     except OSError as error:  # no such host, no way to it, no reply
-        raise ConnectionError(f"{address[0]}:{address[1]} cannot be reached: {error}") from None
-    if tls:
-        try:
-            connected = tls.wrap_socket(
-                connected, server_hostname=address[0], suppress_ragged_eofs=False
+        raise ConnectionError(f"{host}:{port} cannot be reached: {error}") from None
+    if tls is None:
+        return connected
+    try:
+        return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
+    except OSError as error:
+        connected.close()
+        why = getattr(error, "reason", None) or error
+        if isinstance(error, ssl.SSLCertVerificationError):
+            text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
+        elif isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            text = (
+                f"{host} does not start TLS: {why}. It probably expects no TLS (leave out `tls`, "
+                "--tls-ca), or does not accept this sender's certificate"
             )
-        except OSError as error:
-            connected.close()
-            raise _insecure(address[0], error) from None
-    return connected
+        else:
+            text = f"{host} did not finish the handshake; perhaps it expects no TLS"
+            raise ConnectionResetError(text) from None
+        raise SenderRefusedError(text) from None
 
 
-def _insecure(host: str, error: OSError) -> ConnectionError:
-    """Return why a handshake failed; what a new attempt might change is not a refusal."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
-        return SenderRefusedError(text, certificate=True)
-    reason = getattr(error, "reason", None) or ""
-    if any(word in reason for word in _NOT_TLS):
-        return SenderRefusedError(
-            f"{host} does not reply in TLS: the receiver probably expects no TLS; leave out "
-            "`tls` (--tls-ca), or use its TLS port"
-        )
-    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-        text = f"{host} does not accept a TLS connection here: {reason}"
-        return SenderRefusedError(text, certificate=True)
-    return ConnectionResetError(f"{host} did not finish the handshake; perhaps it expects no TLS")
-
-
-def _broken_off(error: ssl.SSLError) -> ConnectionError:
+def _tls_failure(error: ssl.SSLError) -> ConnectionError:
     """Return why the receiver ended a TLS connection."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLSyscallError):
+        return ConnectionResetError("the receiver has gone without ending the connection")
     reason = (error.reason or str(error)).replace("_", " ").lower()
-    if any(word in reason for word in _ABOUT_CERTIFICATES):
+    if "certificate" in reason or "unknown ca" in reason:
         text = f"the receiver does not accept this sender's certificate: {reason}"
-        return SenderRefusedError(text, certificate=True)
+        return SenderRefusedError(text)
     return ConnectionResetError(f"the receiver broke off the connection: {reason}")
 
 

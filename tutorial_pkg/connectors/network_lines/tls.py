@@ -56,15 +56,13 @@ class ServerTls:
 
     def __init__(self, options: OptionValues, warn: Callable[[str], None]) -> None:
         self._options, self._warn = options, warn
-        self._stamp, self._context = self._current_stamp(), server_context(options)
+        self._context = server_context(options)
 
     def wrap(self, client: socket) -> ssl.SSLSocket:
         """Return a TLS socket, before its handshake."""
         try:
-            stamp = self._current_stamp()
-            if stamp != self._stamp:
-                self._context, self._stamp = server_context(self._options), stamp
-        except (OSError, ValueError) as error:
+            self._context = server_context(self._options)
+        except ValueError as error:
             self._warn(f"renewed TLS files are not used yet: {error}")
         return self._context.wrap_socket(
             client, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=False
@@ -73,7 +71,8 @@ class ServerTls:
     def shake_hands(self, client: ssl.SSLSocket) -> list[str]:
         """Return the names in the client's certificate; the first is the one it is known by.
 
-        There are none unless the port asks for certificates. Raises `RefusedError`.
+        There are none unless the port asks for certificates. Raises `RefusedError`, also for a
+        client that may not connect.
         """
         try:
             client.do_handshake()
@@ -81,21 +80,13 @@ class ServerTls:
             raise
         except OSError as error:
             raise _refused(error) from None
-        names = certified_names(client.getpeercert() or {}) if self._options.tlsClientCa else []
-        return sorted(names, key=lambda name: name not in (self._options.allowedClients or ()))
-
-    def check(self, names: list[str]) -> None:
-        """Raise `RefusedError` if a client with these names may not connect."""
-        allowed = self._options.allowedClients
-        if self._options.tlsClientCa and not (names and (not allowed or names[0] in allowed)):
+        if not self._options.tlsClientCa:
+            return []
+        names, allowed = certified_names(client.getpeercert() or {}), self._options.allowedClients
+        names.sort(key=lambda name: name not in (allowed or ()))
+        if not names or (allowed and names[0] not in allowed):
             raise RefusedError("name", f"not in allowedClients: {', '.join(names) or 'no name'}")
-
-    def _current_stamp(self) -> list[tuple[int, int, int]]:
-        """Return a value that changes when a file is renewed. Raises `OSError` if one is gone."""
-        options = self._options
-        files = filter(None, (options.tlsCertificate, options.tlsKey, options.tlsClientCa))
-        states = [Path(file).stat() for file in files]
-        return [(state.st_ino, state.st_mtime_ns, state.st_size) for state in states]
+        return names
 
 
 def certified_names(certificate: Mapping[str, Any]) -> list[str]:
@@ -110,15 +101,15 @@ def certified_names(certificate: Mapping[str, Any]) -> list[str]:
 
 
 def _refused(error: OSError) -> RefusedError:
-    """Return why a handshake failed, for the person who runs the port."""
+    """Return why a handshake failed, for the status; the client gets a TLS alert."""
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return RefusedError("certificate", error.verify_message)
+        return RefusedError("certificate", error.verify_message, b"")
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return RefusedError("certificate", "the client has none")
-    if isinstance(error, ssl.SSLError) and reason and "EOF" not in reason:
-        return RefusedError("handshake", reason.replace("_", " ").lower())
-    return RefusedError("handshake", "the client broke it off")
+        return RefusedError("certificate", "the client has none", b"")
+    if reason and "EOF" not in reason:
+        return RefusedError("handshake", reason.replace("_", " ").lower(), b"")
+    return RefusedError("handshake", "the client broke it off", b"")
 
 
 @contextmanager
