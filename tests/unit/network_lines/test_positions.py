@@ -165,11 +165,11 @@ class Logs:
 
     def append(self, name: str, log: int = 0, **changes: Any) -> None:
         texts = {key: json.dumps(value) for key, value in changes.items()}
-        with self.positions.noted(self.logs[log], None, {name: texts}) as positions:
+        with self.positions.noted(self.logs[log], {name: texts}) as positions:
             self.logs[log].append(with_note(b"x\n", positions=positions), 1, 0)
 
     def position(self, name: str) -> dict[str, Any]:
-        with self.positions.used(name, []) as entries:
+        with self.positions.used(name) as entries:
             return {key: json.loads(text) for key, text in entries.items()}
 
 

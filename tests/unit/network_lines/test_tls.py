@@ -150,33 +150,15 @@ def test_confirmation_cannot_be_forged(start, certificates: Certificates) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "names", "option"),
-    [
-        ("host-7", "certificate", None),
-        ("host-7/nginx", "certificate", None),
-        ("host-8", "certificate", "senderNames"),
-        ("host-70", "certificate", "senderNames"),
-        ("host-8", "any", None),
-    ],
+    ("name", "may_use"),
+    [("host-7", True), ("host-7/nginx", True), ("host-8", False), ("host-70", False)],
 )
-def test_name_belongs_to_its_certificate(start, certificates, name, names, option) -> None:
-    running = start(**certificates.files(), senderNames=names)
+def test_name_belongs_to_its_certificate(start, certificates, name: str, may_use: bool) -> None:
+    running = start(**certificates.files())
     with secured(running, certificates.client("host-7")) as client:
         client.sendall(greeting(name))
         reply = json.loads(client.recv(65536))
-    assert ("position" in reply) if option is None else (f"`{option}`" in reply["refused"])
-
-
-def test_first_certificate_keeps_a_name(start, certificates) -> None:
-    running = start(**certificates.files(), senderNames="any")
-    for client_name, expected in (("host-7", "stored"), ("host-8", "refused")):
-        with secured(running, certificates.client(client_name)) as client:
-            client.sendall(greeting("shared"))
-            reply = client.recv(65536)
-            if b"refused" not in reply:
-                client.sendall(b'{"bytes":2,"position":{"next":2}}\na\n')
-                reply = client.recv(65536)
-        assert expected in json.loads(reply)
+    assert ("position" in reply, "refused" in reply) == (may_use, not may_use)
 
 
 def test_dropped_lines_are_reported_over_tls(start, certificates: Certificates) -> None:

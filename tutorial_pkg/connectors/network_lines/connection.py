@@ -38,6 +38,7 @@ POLL_SECONDS = 0.1
 FULL_SECONDS = 0.05
 MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
 UNLIMITED = 2**31
+_RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 # SO_LINGER decides whether a close is a reset or in good order.
@@ -70,7 +71,7 @@ class PortLog:
             changes: what else goes into the frame: by name, new entries of its position.
             lengths: of the rows, if they contain newlines.
         """
-        with self._lock, self.positions.noted(self._log, client, changes or {}) as positions:
+        with self._lock, self.positions.noted(self._log, changes or {}) as positions:
             payload = with_note(lines, client=client, positions=positions, lengths=lengths)
             self._log.append(payload, rows, int(time.time() * 1_000_000))
             self.status.bytes += len(lines)
@@ -198,7 +199,18 @@ class Connection:
             raise DisconnectedError from None
         if self._stopping.is_set():  # what looks like the client's end is `interrupt`
             raise DisconnectedError
-        return data
+        return self._with_more_records(data) if isinstance(self._socket, ssl.SSLSocket) else data
+
+    def _with_more_records(self, data: bytes) -> bytes:
+        """Add the TLS records that have arrived already: one alone makes a small frame."""
+        records, size = [data], len(data)
+        self._socket.settimeout(0)
+        with suppress(OSError):  # nothing more yet, or an error that `_receive` meets again
+            while data and size + _RECORD_BYTES <= self._most:
+                data = self._socket.recv(_RECORD_BYTES)
+                records.append(data)
+                size += len(data)
+        return b"".join(records)
 
     def read(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises `EOFError` if the client ends before."""

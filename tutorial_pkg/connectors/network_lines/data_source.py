@@ -114,13 +114,6 @@ OPTIONS = Options(
             None,
             "admit only those with one of these names in their certificate; all by default",
         ),
-        Option(
-            "senderNames",
-            choice("certificate", "any"),
-            "certificate",
-            "with `tlsClientCa`, the names that a sender may use: those in its certificate and "
-            "below (`host-7`, `host-7/nginx`), or any that no other certificate has used",
-        ),
         *_LIMITS,
         Option(
             "includeMetadata", boolean, False, "add port INT, received_at TIMESTAMP, client STRING"

@@ -23,7 +23,7 @@ def serve_lines(connection: Connection) -> None:
     Raises `RefusedError` for a client that speaks another protocol.
     """
     port, unfinished = connection.port, connection.inbox
-    is_first, is_skipping, searched, is_open = True, False, 0, True
+    is_first, is_skipping, is_small, searched, is_open = True, False, False, 0, True
     try:
         while is_open:
             if is_first and searched < HEAD_BYTES:
@@ -41,10 +41,11 @@ def serve_lines(connection: Connection) -> None:
                 is_first, connection.active_at = False, time.monotonic()
                 lines = connection.read(unfinished.rfind(b"\n") + 1)
                 _store(connection, lines)
-                if len(lines) < SMALL_BYTES:
-                    time.sleep(SMALL_SECONDS)
+                is_small = len(lines) < SMALL_BYTES
             searched = len(unfinished)
             is_open = connection.fill()
+            if is_open and is_small:
+                time.sleep(max(0.0, connection.active_at + SMALL_SECONDS - time.monotonic()))
         if unfinished and port.options.unterminated == "keep":
             _store(connection, bytes(unfinished) + b"\n")
             port.count(kept_unterminated=1)

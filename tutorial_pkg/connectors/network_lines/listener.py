@@ -64,7 +64,7 @@ class Listener:
         host, ports = options.host, range(options.port, options.port + options.parallelism)
         have_descriptors(options.parallelism, options.maxConnections)
         logs = group.writers.values()
-        positions = Positions(logs, options.senderNames == "certificate")
+        positions = Positions(logs)
         warnings = [log.repair for log in logs if log.repair]
         self._publisher = StatusPublisher(status_file(group.directory), self._status, warnings)
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None

@@ -45,7 +45,8 @@ def serve_named(connection: Connection) -> None:
     """
     try:
         name = _parse_greeting(connection.read_line(MOST_HEADER_BYTES))
-        with connection.port.positions.used(name, connection.certified) as entries:
+        _check_certificate(name, connection.certified)
+        with connection.port.positions.used(name) as entries:
             _exchange(connection, name, {key: json.loads(text) for key, text in entries.items()})
     except EOFError:
         return
@@ -89,6 +90,15 @@ def _parse_greeting(line: bytes) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _refused(f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r:.40}")
     return name
+
+
+def _check_certificate(name: str, certified: list[str]) -> None:
+    """With certificates, a sender may use the names in its own, and names below them."""
+    if certified and not any(name == own or name.startswith(f"{own}/") for own in certified):
+        raise _refused(
+            f"the certificate is for {', '.join(certified)}, and the name is {name!r}; use "
+            f"{certified[0]!r} or a name below it such as '{certified[0]}/app'"
+        )
 
 
 def _parse_header(line: bytes, most: int) -> tuple[int, Entries | None]:

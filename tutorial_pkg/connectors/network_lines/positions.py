@@ -29,14 +29,13 @@ Entries = Mapping[str, str | None]  # by key: JSON text, or None for a key that 
 
 @dataclass
 class Sender:
-    """The position of a name, and the client that its certificate names.
+    """The position of a name.
 
     Of two records for a name, perhaps in the logs of two ports, the one with the higher `count` is
     newer.
     """
 
     entries: dict[str, str] = field(default_factory=dict)
-    client: str | None = None
     count: int = 0
     size: int = 0
 
@@ -57,7 +56,6 @@ class Sender:
         return {
             "count": self.count,
             "entries": self.entries if changes is None else changes,
-            **({"client": self.client} if self.client else {}),
             **({"whole": True} if changes is None else {}),
         }
 
@@ -65,18 +63,17 @@ class Sender:
 class Positions:
     """The senders of one receiver, whichever port they use; safe for threads."""
 
-    def __init__(self, logs: Iterable[SegmentWriter], certified_names: bool = True) -> None:
-        self._logs, self._certified_names = list(logs), certified_names
+    def __init__(self, logs: Iterable[SegmentWriter]) -> None:
+        self._logs = list(logs)
         self._lock = threading.Lock()
         self._connected: set[str] = set()
         self._senders = _read(self._logs)
         self._count = max((sender.count for sender in self._senders.values()), default=0)
 
     @contextmanager
-    def used(self, name: str, certified: list[str]) -> Iterator[Mapping[str, str]]:
+    def used(self, name: str) -> Iterator[Mapping[str, str]]:
         """Let a sender use a name, and return its position. Raises `RefusedError`."""
         with self._lock:
-            self._check_owner(name, certified)
             if name in self._connected:
                 text = f"another sender with the name {name!r} is connected; stop that one"
                 raise RefusedError("in_use", text)
@@ -97,28 +94,28 @@ class Positions:
 
     @contextmanager
     def noted(
-        self, log: SegmentWriter, client: str | None = None, changes: Mapping[str, Entries] = {}
+        self, log: SegmentWriter, changes: Mapping[str, Entries]
     ) -> Iterator[Mapping[str, Any]]:
         """Return the positions that the frame written meanwhile must have in its note.
 
-        They are those that a client changes, and all if the frame begins a segment. Raises
+        They are those that `changes` has, and all if the frame begins a segment. Raises
         `RefusedError` if a position would become too large.
         """
         if not changes and not (log.at_segment_start and self._senders):
             yield {}
             return
         with self._lock:  # so that no other log gets a copy of the position before its lines
-            records = {name: self._apply(name, client, changes[name]) for name in changes}
+            records = {name: self._apply(name, changes[name]) for name in changes}
             yield self._copies(log) if log.at_segment_start else records
 
-    def _apply(self, name: str, client: str | None, entries: Entries) -> Mapping[str, Any]:
+    def _apply(self, name: str, entries: Entries) -> Mapping[str, Any]:
         is_new = name not in self._senders
         sender = Sender() if is_new else self._senders[name]
         growth = sender.growth(entries)
         if growth > 0:
             self._check_size(sender, growth, len(sender.entries.keys() | entries.keys()))
         self._count += 1
-        sender.client, sender.count = client, self._count
+        sender.count = self._count
         sender.change(entries)
         self._senders[name] = sender
         return sender.record(None if is_new else entries)
@@ -139,22 +136,6 @@ class Positions:
                 other.sync()
         return {name: sender.record() for name, sender in self._senders.items()}
 
-    def _check_owner(self, name: str, certified: list[str]) -> None:
-        if certified and self._certified_names:
-            if not any(name == mine or name.startswith(f"{mine}/") for mine in certified):
-                raise _refused(
-                    f"the certificate is for {', '.join(certified)}, and the name is {name!r}; use "
-                    f"{certified[0]!r} or a name below it such as '{certified[0]}/app', or have "
-                    "the receiver allow any name (option `senderNames`)"
-                )
-            return
-        known, client = self._senders.get(name), certified[0] if certified else None
-        if known and known.client != client:
-            raise _refused(
-                f"the name {name!r} belongs to the client {known.client!r}, and this one is "
-                f"{client!r}; choose another name"
-            )
-
 
 def _read(logs: Iterable[SegmentWriter]) -> dict[str, Sender]:
     """Rebuild the positions from the newest segment of each log."""
@@ -169,7 +150,7 @@ def _read(logs: Iterable[SegmentWriter]) -> dict[str, Sender]:
         known = None if record.get("whole") else senders.get(name)
         senders[name] = sender = known or Sender()
         sender.change(record["entries"])
-        sender.client, sender.count = record.get("client"), count
+        sender.count = count
     return senders
 
 
