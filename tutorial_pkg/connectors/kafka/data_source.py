@@ -31,11 +31,11 @@ class KafkaDataSource(Format):
     Parallelism: a producer in each task.
     Guarantee: at least once, as with Spark's own sink.
 
-    Options for reading; one of `subscribe`, `subscribePattern` and `assign` is required:
+    Options for reading; one of `subscribe` and `subscribePattern` is required:
 
     {options}
 
-    These options of Spark's format are missing, and refused: `startingTimestamp`,
+    These options of Spark's format are missing, and refused: `assign`, `startingTimestamp`,
     `startingOffsetsByTimestamp`, `startingOffsetsByTimestampStrategy`, `endingTimestamp`,
     `endingOffsetsByTimestamp`, `minOffsetsPerTrigger`, `maxTriggerDelay`, `maxRecordsPerPartition`,
     `groupIdPrefix`, `fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`.

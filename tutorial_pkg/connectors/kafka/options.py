@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
@@ -24,7 +23,6 @@ TIMEOUT = "kafkaConsumer.pollTimeoutMs"
 EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's own requests
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
-Numbers = dict[str, list[int]]  # by topic, its partitions
 Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and partition
 
 
@@ -36,21 +34,6 @@ def pattern(text: str) -> str:
     except re.error:
         raise ValueError from None
     return text
-
-
-@accepts('JSON such as `{"orders": [0, 1]}`')
-def assignment(text: str) -> Numbers:
-    """Parse partitions by topic."""
-    partitions = read_json(text)
-    if not isinstance(partitions, dict) or not partitions:
-        raise ValueError
-    if not all(map(_are_numbers, partitions.values())):
-        raise ValueError
-    return partitions
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(number) is int for number in value)
 
 
 @accepts('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
@@ -85,7 +68,6 @@ READ = (
     CLIENT,
     Option("subscribe", names, None, "topics to read"),
     Option("subscribePattern", pattern, None, "topics to read, except Kafka's own"),
-    Option("assign", assignment, None, "partitions to read"),
     Option(
         "startingOffsets",
         starting,
@@ -125,12 +107,9 @@ def check_hidden(options: OptionValues) -> None:
 def schema(options: OptionValues) -> str:
     """Return the schema of Spark's own source. Raises `ValueError` for contradicting options."""
     check_hidden(options)
-    names = ("assign", "subscribe", "subscribePattern")
-    chosen = [name for name in names if options[name] is not None]
-    if len(chosen) != 1:
+    if (options.subscribe is None) == (options.subscribePattern is None):
         raise ValueError(
-            f"format `{FORMAT}`: expected one of the options `assign`, `subscribe` and "
-            f"`subscribePattern`, got {' and '.join(chosen) or 'none'}"
+            f"format `{FORMAT}`: expected one of the options `subscribe` and `subscribePattern`"
         )
     return COLUMNS + HEADERS if options.includeHeaders else COLUMNS
 

@@ -23,7 +23,6 @@ from tutorial_pkg.connectors.kafka.options import (
     MOST,
     READ,
     TIMEOUT,
-    Numbers,
     Places,
     schema,
 )
@@ -138,26 +137,19 @@ class Topics:
         """Disconnect: the client has no `close`, and ends with its last reference."""
         self.__dict__.pop("_admin", None)
 
-    def _chosen(self, existing: Numbers) -> Numbers:
+    def _chosen(self, existing: dict[str, list[int]]) -> dict[str, list[int]]:
         if self._options.subscribePattern:
             name = re.compile(self._options.subscribePattern)
             names = [topic for topic in sorted(existing.keys() - INTERNAL) if name.fullmatch(topic)]
-            return {topic: existing[topic] for topic in names}
-        chosen: Numbers = self._options.assign or {
-            topic: existing.get(topic, []) for topic in self._options.subscribe
-        }
-        for topic, numbers in chosen.items():
+        else:
+            names = self._options.subscribe
+        for topic in names:
             if topic not in existing:
                 raise LookupError(
                     f"there is no topic `{topic}` at {self._brokers.address}; create it, or "
-                    "correct the option `subscribe` or `assign`"
+                    "correct the option `subscribe`"
                 )
-            if set(numbers) - set(existing[topic]):
-                raise LookupError(
-                    f"option `assign`: topic `{topic}` has the partitions {existing[topic]}, "
-                    f"not {numbers}"
-                )
-        return chosen
+        return {topic: existing[topic] for topic in names}
 
     def _ids(self, topics: Collection[str]) -> dict[str, str]:
         if not topics:
