@@ -28,7 +28,6 @@ from tutorial_pkg.connectors.network_lines.sender import (
     Channel,
     SenderRefusedError,
     lines_at_once,
-    progress_bar,
     raise_if_refused,
     wait_for_turn,
 )
@@ -240,15 +239,12 @@ class FileBlocks:
     def blocks(self, rate: float | None) -> Iterator[Block]:
         """Yield the blocks, at most `rate` lines per second."""
         rows, started = lines_at_once(self._limits["block_rows"], rate), time.monotonic()
-        shown = {"total": self._file.size, "initial": self.next, "unit": "B", "unit_scale": True}
-        with progress_bar(**shown) as bar:
-            while lines := self._read(rows):
-                wait_for_turn(started, self.lines, rate)
-                self.next += len(lines)
-                self.lines += lines.count(b"\n")
-                file = self._file.tracked(self.next)
-                yield lines, {"next": file.next, "head": file.head, "check": file.check}
-                bar.update(len(lines))
+        while lines := self._read(rows):
+            wait_for_turn(started, self.lines, rate)
+            self.next += len(lines)
+            self.lines += lines.count(b"\n")
+            file = self._file.tracked(self.next)
+            yield lines, {"next": file.next, "head": file.head, "check": file.check}
 
     def _known(self, position: Position) -> int:
         start = position.get("next", 0)

@@ -7,11 +7,9 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from types import SimpleNamespace
-from typing import Any, Self
+from typing import Self
 
 from tutorial_pkg.connectors.network_lines.protocol import DROPPED, REFUSED, SAYS
 
@@ -73,15 +71,12 @@ def send_lines(
         )
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
-    total, sent = len(lines) if isinstance(lines, Sequence) else None, 0
-    with ExitStack() as opened:
-        channel = opened.enter_context(Channel((host, port), tls, timeout))
-        bar = opened.enter_context(progress_bar(total=total, unit=" lines"))
+    sent = 0
+    with Channel((host, port), tls, timeout) as channel:
         try:
             for group in _paced(lines, rate):
                 channel.send(_joined(group))
                 sent += len(group)
-                bar.update(len(group))
             dropped = finish(channel)
         except SenderRefusedError:
             raise
@@ -151,15 +146,6 @@ def _ended(line: str | bytes) -> bytes:
     if not isinstance(data, bytes | bytearray):
         raise TypeError(f"a line must be str or bytes, got {data!r:.{QUOTED}}")
     return data if data.endswith(b"\n") else data + b"\n"
-
-
-def progress_bar(**shown: Any) -> Any:
-    """Return a bar for a terminal; a notebook's cell stays clean, and so it does without `tqdm`."""
-    try:
-        from tqdm import tqdm  # not in each process that imports a connector
-    except ModuleNotFoundError:  # extra `progress`
-        return nullcontext(SimpleNamespace(update=lambda _: None))
-    return tqdm(**shown, disable=None)
 
 
 # ---- One connection ------------------------------------------------------------------------------
