@@ -18,7 +18,6 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 
 from tutorial_pkg.connectors.network_lines.connection import (
     POLL_SECONDS,
@@ -41,8 +40,7 @@ from tutorial_pkg.durable_log.status import StatusPublisher
 
 REFUSED_SECONDS = 1.0  # that a refused client has to read why; a reset would take it away
 WAITING_CONNECTIONS = 1024
-DESCRIPTORS_PER_PORT = 10  # its socket, its log, and some in use for a moment
-DESCRIPTORS_IN_RESERVE = 50
+MOST_DESCRIPTORS = 10_240  # where the system names no limit, as macOS does
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +48,8 @@ _log = logging.getLogger(__name__)
 class Listener:
     """Listens on ports, each with its log, and publishes how they are doing.
 
-    Raises `OSError` that names host and port if one is not free within `patience` seconds, or that
-    names the system's limit that is too low; then no port stays open.
+    Raises `OSError` that names host and port if one is not free within `patience` seconds; then no
+    port stays open.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class Listener:
     ) -> None:
         self._group = group
         host, ports = options.host, range(options.port, options.port + options.parallelism)
-        have_descriptors(options.parallelism, options.maxConnections)
+        raise_descriptor_limit()
         logs = group.writers.values()
         positions = Positions(logs)
         warnings = [log.repair for log in logs if log.repair]
@@ -219,26 +217,16 @@ class PortListener(threading.Thread):
 # ---- Sockets and file descriptors ----------------------------------------------------------------
 
 
-def have_descriptors(ports: int, connections: int) -> None:
-    """Raise the system's limit to the file descriptors that `ports` full ports need.
+def raise_descriptor_limit() -> None:
+    """Let this process open as many files as the system allows, since each client needs one.
 
-    Without them, one connection too many would take the descriptor that the log needs for its next
-    file. Raises `OSError` if the limit cannot be raised that far.
+    Should even that be too few, further clients wait, and a log that cannot open its next file
+    ends the query.
     """
-    more = ports * (connections + DESCRIPTORS_PER_PORT) + DESCRIPTORS_IN_RESERVE
-    needed = len(list(Path("/dev/fd").iterdir())) + more
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or needed <= soft:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    except (ValueError, OSError):  # more than the hard limit, or than the kernel allows
-        raise OSError(
-            errno.EMFILE,
-            f"{ports} ports (option `parallelism`) with {connections} connections (option "
-            f"`maxConnections`) need {needed} file descriptors, and this process may have {hard}; "
-            "lower an option, or raise the limit (`ulimit -n`, LimitNOFILE)",
-        ) from None
+    most = max(soft, MOST_DESCRIPTORS) if hard == resource.RLIM_INFINITY else hard
+    with suppress(ValueError, OSError):  # more than the kernel allows
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def bind_all(host: str, ports: Sequence[int], patience: float) -> dict[int, socket.socket]:
