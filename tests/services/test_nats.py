@@ -25,6 +25,7 @@ from tests.services.secrets import SECRET
 from tests.stream_runs import Run, running
 from tutorial_pkg import NatsDataSource
 from tutorial_pkg.builder import Options, SinkContext
+from tutorial_pkg.connectors.nats.messages import FIRST_MESSAGES
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.connectors.nats.sink import Publisher
 from tutorial_pkg.core.spark_versions import ReadAllAvailable
@@ -224,7 +225,7 @@ def test_messages_deleted_while_reading(streams: Streams, name: str) -> None:
         reader(streams, name, failOnDataLoss=fails).read(part) for fails in ("true", "false")
     )
     for batches in (strict, tolerant):
-        assert column([next(batches)], "data") == texts(range(50))
+        assert column([next(batches)], "data") == texts(range(FIRST_MESSAGES))
     streams.forget(name, below=200)
     with pytest.raises(Exception, match=f"LookupError: stream `{name}`: it starts at 200"):
         list(strict)

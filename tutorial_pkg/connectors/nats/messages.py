@@ -15,6 +15,9 @@ SCHEMA = (
     "headers MAP<STRING, STRING>"
 )
 
+FIRST_MESSAGES, MOST_MESSAGES = 5, 5_000  # of one request
+FETCHED_BYTES = 4 * 1024 * 1024  # about; servers close a connection that has too much in flight
+
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _HEADERS = pa.map_(pa.string(), pa.string())
 _SHORT = 9  # words of a reply subject; newer servers prepend the account's domain and hash
@@ -81,30 +84,43 @@ class Inbox:
         self._arrived.set()
 
 
-async def fetch(
-    inbox: Inbox, stream: str, consumer: str, count: int, seconds: float = 0
-) -> list[Any]:
-    """Return up to `count` messages of a consumer, waiting up to `seconds` for the first one.
+class Puller(Inbox):
+    """Fetches the messages of a consumer, as many at once as have about 4 MiB."""
 
-    Raises the client's `NoRespondersError` when the consumer is gone, and `RuntimeError` when it
-    does not accept the request.
-    """
-    subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
-    request: dict[str, Any] = {"batch": count, "no_wait": True}
-    if seconds:
-        request["expires"] = int(seconds * 1e9)
-    await inbox.client.publish(subject, json.dumps(request).encode(), reply=f"{inbox.name}.next")
-    messages = list[Any]()
-    while len(messages) < count:
-        for message in await inbox.receive():
-            if message.reply:  # to acknowledge it; a status has none
-                messages.append(message)
-                continue
-            headers = message.headers or {}
-            status = f"{headers.get('Status')} {headers.get('Description')}"
-            if status.startswith(_NONE_NOW):
-                return messages
-            if _WRONG.match(status):
-                raise RuntimeError(f"request to `{subject}` failed: {status}")
-            raise errors.NoRespondersError
-    return messages
+    def __init__(self, client: Any, stream: str, consumer: str) -> None:
+        super().__init__(client)
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._count = FIRST_MESSAGES
+
+    async def fetch(self, most: int, seconds: float = 0) -> list[Any]:
+        """Return up to `most` messages, waiting up to `seconds` for the first one.
+
+        Raises the client's `NoRespondersError` when the consumer is gone, and `RuntimeError` when
+        it does not accept the request.
+        """
+        messages = await self._request(min(most, self._count), seconds)
+        if messages:
+            size = sum(len(message.data) for message in messages) or 1
+            self._count = max(1, min(MOST_MESSAGES, FETCHED_BYTES * len(messages) // size))
+        return messages
+
+    async def _request(self, count: int, seconds: float) -> list[Any]:
+        request: dict[str, Any] = {"batch": count, "no_wait": True}
+        if seconds:
+            request["expires"] = int(seconds * 1e9)
+        text, reply = json.dumps(request).encode(), f"{self.name}.next"
+        await self.client.publish(self._subject, text, reply=reply)
+        messages = list[Any]()
+        while len(messages) < count:
+            for message in await self.receive():
+                if message.reply:  # to acknowledge it; a status has none
+                    messages.append(message)
+                    continue
+                headers = message.headers or {}
+                status = f"{headers.get('Status')} {headers.get('Description')}"
+                if status.startswith(_NONE_NOW):
+                    return messages
+                if _WRONG.match(status):
+                    raise RuntimeError(f"request to `{self._subject}` failed: {status}")
+                raise errors.NoRespondersError
+        return messages

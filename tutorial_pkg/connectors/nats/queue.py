@@ -9,11 +9,10 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import Buffer, SourceBuilder, SourceContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, Inbox, fetch, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Puller, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import FORMAT, READ_QUEUE
 
-FIRST_FETCHED, MOST_FETCHED = 50, 500  # messages at once
-FETCHED_BYTES = 4 * 1024 * 1024  # about
+MOST_FETCHED = 500  # messages at once
 WAIT_SECONDS = 0.2  # for the first message; then it is time to acknowledge, or to stop
 
 _log = logging.getLogger(__name__)
@@ -35,7 +34,6 @@ class Queue:
         self._options = context.options
         self._connection = NatsClient(context.options)
         self._broker: Any = None
-        self._count = FIRST_FETCHED
         self._created = self._consumer = ""  # when the stream and the consumer were created
         self._floor, self._ahead = 0, set[int]()
 
@@ -87,12 +85,7 @@ class Queue:
     async def _fetch(self, broker: Any) -> list[Any]:
         if self._broker is not broker:
             await self._begin(broker)
-        names, count = (self._options.stream, self._options.consumer), min(self._count, self._most)
-        messages = await fetch(self._inbox, *names, count, WAIT_SECONDS)
-        if messages:
-            size = sum(len(message.data) for message in messages) or 1
-            self._count = max(1, min(MOST_FETCHED, FETCHED_BYTES * len(messages) // size))
-        return messages
+        return await self._puller.fetch(self._most, WAIT_SECONDS)
 
     async def _begin(self, broker: Any) -> None:
         """Find the durable consumer, or create it."""
@@ -109,7 +102,8 @@ class Queue:
             consumer = await broker.add_consumer(options.stream, config)
         self._check(consumer.config)
         self._compare_consumer(consumer)
-        self._inbox = await Inbox(self._connection.client).open()
+        client = self._connection.client
+        self._puller = await Puller(client, options.stream, options.consumer).open()
         self._broker = broker
 
     def _compare_stream(self, info: Any) -> None:

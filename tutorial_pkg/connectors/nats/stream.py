@@ -11,15 +11,13 @@ from nats.js import api, errors
 
 from tutorial_pkg.builder import SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
-from tutorial_pkg.connectors.nats.messages import SCHEMA, Inbox, fetch, place_of, to_batch
+from tutorial_pkg.connectors.nats.messages import SCHEMA, Puller, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 
 DELETES = {
     "workqueue": "is a work queue: each message goes to one reader",
     "interest": "keeps messages only until its consumers have acknowledged them",
 }
-BATCH_BYTES = 4 * 1024 * 1024  # of a record batch, about
-FIRST_MESSAGES, MOST_MESSAGES = 50, 5_000
 IDLE_SECONDS = 60.0  # after which the server forgets a task's consumer
 
 
@@ -68,7 +66,6 @@ class Reading:
         self.position, self._end = start, end
         self._broker: Any = None
         self._pending = 0
-        self._count = FIRST_MESSAGES
         self._replicas = 1
 
     async def fetch(self, broker: Any) -> list[Any]:
@@ -76,10 +73,9 @@ class Reading:
         if self._broker is not broker:
             await self._begin(broker)
             await self._check_planned(broker)
-        count = min(self._count, self._pending, self._end - self.position)
-        messages = list[Any]()
-        if count:
-            messages = await fetch(self._inbox, self._stream, self._consumer, count)
+        most, messages = min(self._pending, self._end - self.position), list[Any]()
+        if most:
+            messages = await self._puller.fetch(most)
         await self._check_gaps(broker, messages)
         await self._check_end(broker, messages)
         return messages
@@ -93,11 +89,7 @@ class Reading:
         self._pending = places[-1].pending if places else 0
         self.position = places[-1].sequence + 1 if self._pending else self._end
         inside = sum(place.sequence < self._end for place in places)
-        if not inside:
-            return None
-        batch = to_batch(messages[:inside], places[:inside])
-        self._count = max(1, min(MOST_MESSAGES, BATCH_BYTES * inside // batch.nbytes))
-        return batch
+        return to_batch(messages[:inside], places[:inside]) if inside else None
 
     async def done(self, broker: Any) -> None:
         """Delete the consumer; otherwise the server does, after some idle time."""
@@ -114,10 +106,9 @@ class Reading:
             inactive_threshold=IDLE_SECONDS,
             mem_storage=True,
         )
-        if self._broker is not None:  # servers close a connection that has too much in flight
-            self._count = max(1, self._count // 10)
         consumer = await broker.add_consumer(self._stream, config)
-        self._inbox = await Inbox(self._context.connection.client).open()
+        client = self._context.connection.client
+        self._puller = await Puller(client, self._stream, consumer.name).open()
         self._broker, self._consumer = broker, consumer.name
         self._pending = consumer.num_pending
 
