@@ -107,7 +107,13 @@ OPTIONS = Options(
             "renewed file is used for the next connection",
         ),
         Option("tlsKey", pem_file, None, "its private key, if that is in another file"),
-        Option("tlsClientCa", pem_file, None, "admit only clients certified by these authorities"),
+        Option(
+            "tlsClientCa",
+            pem_file,
+            None,
+            "admit only clients certified by these authorities; a sender may use the names in its "
+            "certificate and below (`host-7`, `host-7/nginx`)",
+        ),
         Option(
             "allowedClients",
             names,
