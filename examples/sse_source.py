@@ -16,6 +16,7 @@ def listen(context, emit, resume_from):
     if resume_from:
         headers["Last-Event-ID"] = resume_from
     with urlopen(Request(context.options.url, headers=headers), timeout=60) as lines:
+        context.connected.set()  # `retrySeconds` starts over
         event = {}
         for line in lines:
             text = line.decode().rstrip("\r\n")

@@ -55,9 +55,14 @@ class SourceContext:
 
 @dataclass(frozen=True)
 class ListenContext(SourceContext):
-    """For `listen`: also an event that is set when the query stops."""
+    """For `listen`, which waits for `stopped`, and may set `connected`.
+
+    `stopped` is set when the query stops. After `connected`, or a row, a later loss of the
+    connection has all of `retrySeconds` again.
+    """
 
     stopped: threading.Event = field(default_factory=threading.Event)
+    connected: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True)

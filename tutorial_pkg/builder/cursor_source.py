@@ -17,10 +17,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
-from tutorial_pkg.builder.declaration import Schema, SplitsDeclaration
+from tutorial_pkg.builder.context import SourceContext, SplitContext
+from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import NONE, Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.replayable_source import (
@@ -28,23 +27,21 @@ from tutorial_pkg.builder.replayable_source import (
     SplitCalls,
     SplitPartition,
     by_name,
-    packed,
     split_text,
 )
-from tutorial_pkg.builder.rows import Buffer, RowPacker, quoted
-from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader, BuiltStreamSource
+from tutorial_pkg.builder.rows import Buffer, quoted
+from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader
 from tutorial_pkg.core.json_text import read_json
-from tutorial_pkg.core.options import Option, OptionValues, integer
+from tutorial_pkg.core.options import Option, integer
 from tutorial_pkg.core.pauses import LONGEST, Patience
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
-    stream_reader,
 )
 from tutorial_pkg.core.worker import outlive_ctrl_c
-from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogOffset
+from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogGroup, LogOffset
 from tutorial_pkg.durable_log.reader import log_options
 
 POLL = Option(
@@ -87,13 +84,13 @@ class Pages(SplitCalls):
     """The pages of the splits of a cursor source, in turns. Raises `FunctionError`.
 
     `positions` are those of the next unread pages. A split at its end waits for the next look,
-    `pause` seconds after the last one.
+    `pollSeconds` after the last one; with the trigger `availableNow` there is only one.
     """
 
-    def __init__(self, functions: Functions, context: SplitContext, pause: float = 0.0) -> None:
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
         super().__init__(functions, context)
         self.positions: dict[str, Any] = {}
-        self.pause, self.dead_letters = pause, 0
+        self.dead_letters = 0
         self._unfinished: list[str] = []
         self._look_at = 0.0
 
@@ -115,7 +112,8 @@ class Pages(SplitCalls):
         self.positions = firsts | self.positions
         unfinished = [split for split in self._unfinished if split in firsts]
         self._unfinished = list(dict.fromkeys([*unfinished, *firsts]))
-        self._look_at = time.monotonic() + self.pause
+        pause = math.inf if self.context.draining else self.context.options.pollSeconds
+        self._look_at = time.monotonic() + pause
 
     def next_page(self) -> Page | None:
         """Return the next page, perhaps without rows; None if all splits are at their end."""
@@ -146,10 +144,9 @@ class Pages(SplitCalls):
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {quoted(answer)}")
-            letters = dead_letters_of(self.context.options, self.functions.format)
-            batches = list(packed(answer[0], Buffer(RowPacker(self.context.schema), letters)))
-            if letters:
-                self.dead_letters += letters.save(split, position)
+            buffer = self.new_buffer()
+            batches = list(buffer.pack_all(answer[0], split, position))
+            self.dead_letters += buffer.dead_letters
             page = Page(split, position, normalized(answer[1]), batches)
             if page.rows and page.end == position:
                 raise ValueError(
@@ -173,25 +170,6 @@ def normalized(position: Any) -> Any:
 # ---- Through the log -----------------------------------------------------------------------------
 
 
-class BuiltCursorSource(BuiltStreamSource):
-    """The base of the classes that `SourceBuilder.cursor` makes."""
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        context = SplitContext(self.values(), batch=True, schema=schema)
-        return PageBatchReader(self.functions, context)
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = self.values()
-        if not self.reads_log:
-            return stream_reader(PageReader(self.functions, schema, options))
-        if options.path is None:  # which `spark.read` does not need
-            raise ValueError(
-                f"format `{self.name()}`: option `path` is missing; a stream keeps its pages in a "
-                "log on disk: name its folder in `load(path)`"
-            )
-        return stream_reader(CursorReader(self.functions, schema, options))
-
-
 class PageBatchReader(Pages, DataSourceReader):
     """All pages, with a task for each split."""
 
@@ -211,12 +189,9 @@ class PageInstance(Pages):
     It starts over after a transient error, so nothing is retried here.
     """
 
-    def __init__(
-        self, functions: Functions, schema: StructType, pause: float, context: SourceContext
-    ) -> None:
-        once = replace(functions, retries=NONE)
-        super().__init__(once, SplitContext(context.options, schema=schema), pause)
-        self._share = context
+    def __init__(self, functions: Functions, context: SplitContext, share: SourceContext) -> None:
+        super().__init__(replace(functions, retries=NONE), context)
+        self._share = share
         self._recorded = set[str]()  # splits with a position in a snapshot
 
     def first_positions(self) -> dict[str, Any]:
@@ -235,7 +210,7 @@ class PageInstance(Pages):
         buffer.dead_letters, self.dead_letters = self.dead_letters, 0
         if self.positions.keys() != self._recorded:
             buffer.keep_place()
-        if page is None and self.pause == math.inf:
+        if page is None and self.context.draining:
             buffer.close()
 
     def snapshot(self) -> dict[str, Any]:
@@ -253,33 +228,35 @@ class PageInstance(Pages):
 class CursorReader(BuiltStreamReader):
     """With the trigger `availableNow` it goes to the end of each split, once, and then stops."""
 
-    def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
-        super().__init__(functions, schema, options)
-        self._pause: float = options.pollSeconds
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
+        if context.options.path is None:  # which `spark.read` does not need
+            raise ValueError(
+                f"format `{functions.format}`: option `path` is missing; a stream keeps its pages "
+                "in a log on disk: name its folder in `load(path)`"
+            )
+        super().__init__(functions, context)
 
-    def functions(self) -> Functions:
-        own = super().functions()
+    def start_producer(self, logs: LogGroup) -> Instances:
         pages: dict[str, Any] = {
-            "create": partial(PageInstance, own, self._schema, self._pause),
+            "create": partial(PageInstance, self._functions, self._context),
             "fill": PageInstance.fill,
             "snapshot": PageInstance.snapshot,
             "restore": PageInstance.restore,
             "destroy": PageInstance.close,
         }
-        return replace(own, given=pages)
+        return Instances(replace(self._functions, given=pages), self._context, logs)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._pause = math.inf
+        self._context = replace(self._context, draining=True)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if self._pause == math.inf and self._drain_to is None:
-            begin = self._checked(start)
-            self._logs().processed(begin)
-            self._wait_for_pages(begin)
+        if self._context.draining:
+            self._wait_for_pages(self._checked(start))
         return super().latestOffset(start, limit)
 
     def _wait_for_pages(self, begin: LogOffset) -> None:
         """Return when there are some, or all have come: the same offset would end the query."""
+        self._logs().processed(begin)
         while self._drain_to is None:
             self._produce()
             ended = isinstance(self._producer, Instances) and self._producer.ended
@@ -303,10 +280,10 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
     it begins.
     """
 
-    def __init__(self, functions: Functions, schema: StructType, options: OptionValues) -> None:
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
         outlive_ctrl_c()
-        super().__init__(functions, SplitContext(options, schema=schema), options.pollSeconds)
-        self._max_rows: int = options.maxRowsPerTrigger
+        super().__init__(functions, context)
+        self._max_rows: int = context.options.maxRowsPerTrigger
         self._start = self._end = dict[str, Any]()  # of the planned batch
         self._fetched: dict[str, list[pa.RecordBatch]] = {}  # its rows, by split
         self._patience = Patience()
@@ -318,7 +295,7 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.pause = math.inf
+        self.context = replace(self.context, draining=True)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._start != start or self._end == start:
@@ -333,8 +310,8 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.positions = known | self.positions
         self.look_if_due()
         self._fetched, batch, total = {}, dict[str, list[Any]](), 0
-        seconds = math.inf if math.inf in (most, self.pause) else FETCH_SECONDS
-        deadline = time.monotonic() + seconds
+        unlimited = most == math.inf or self.context.draining
+        deadline = time.monotonic() + (math.inf if unlimited else FETCH_SECONDS)
         while total < most and not (total and time.monotonic() >= deadline):
             page = self.next_page()
             if page is None:
@@ -434,7 +411,8 @@ class CursorSourceBuilder(SplitsDeclaration):
         text = "Pages of a service, made by `SourceBuilder.cursor`."
         own = [POLL, PAGES] if self._replayable else self._log_options()
         logs = not self._replayable
-        return self._build(BuiltCursorSource, text, "exactly once", *own, reads_log=logs)
+        readers = {"batch": PageBatchReader, "stream": CursorReader if logs else PageReader}
+        return self._build(BuiltSource, text, "exactly once", *own, readers=readers, reads_log=logs)
 
     def _log_options(self) -> list[Option]:
         path, *limits = log_options("rows", "instance")

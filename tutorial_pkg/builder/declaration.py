@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from tutorial_pkg.builder.context import SourceContext
+from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.functions import (
     SECONDS,
     Function,
@@ -20,8 +20,10 @@ from tutorial_pkg.builder.functions import (
 )
 from tutorial_pkg.builder.rows import Buffer
 from tutorial_pkg.core.options import Option, Options, OptionValues, choice, integer
+from tutorial_pkg.core.spark_versions import stream_reader
 
 Parse = Callable[[str], Any]
+MakeReader = Callable[[Functions, SplitContext], Any]
 PlainSchema = str | StructType
 Schema = PlainSchema | Callable[[OptionValues], PlainSchema]
 State = TypeVar("State")  # what `create` returns, and all other functions take
@@ -46,14 +48,31 @@ class Built(DataSource):
 
 
 class BuiltSource(Built):
-    """The base of those that are sources."""
+    """The base of those that are sources.
+
+    `readers` has a function for "batch", for "stream", or both.
+    """
 
     reads_log = False  # so the conformance kit knows when only a running query adds rows
     columns: ClassVar[PlainSchema]  # unless a function `schema` is given
+    readers: ClassVar[Mapping[str, MakeReader]]
 
     def schema(self) -> PlainSchema:
         options, of_options = self.values(), self.functions.given.get("schema")
         return of_options(options) if of_options else self.columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if "batch" not in self.readers:
+            return super().reader(schema)  # which raises an error
+        context = SplitContext(self.values(), batch=True, schema=schema)
+        reader: DataSourceReader = self.readers["batch"](self.functions, context)
+        return reader
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if "stream" not in self.readers:
+            return super().streamReader(schema)
+        context = SplitContext(self.values(), schema=schema)
+        return stream_reader(self.readers["stream"](self.functions, context))
 
 
 # ---- Builders ------------------------------------------------------------------------------------

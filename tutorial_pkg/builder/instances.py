@@ -13,19 +13,18 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from tutorial_pkg.builder.context import SourceContext, dead_letters_of
+from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
 from tutorial_pkg.builder.frames import encode, head_of, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.status import InstanceStatus, status_file
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
@@ -35,17 +34,9 @@ LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added noth
 STOP_SECONDS = 3.0
 NOTABLE_SECONDS = 1.0  # the status shows an instance that is idle, or in a function, for longer
 
+Heartbeat = tuple[str, float]  # column and seconds
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What all instances of a source have in common."""
-
-    functions: Functions
-    packer: RowPacker
-    options: OptionValues
-    heartbeat: tuple[str, float] | None  # column and seconds
 
 
 class Snapshots:
@@ -115,7 +106,13 @@ class Instance(threading.Thread):
     """
 
     def __init__(
-        self, plan: Plan, context: SourceContext, snapshots: Snapshots, logs: LogGroup
+        self,
+        functions: Functions,
+        packer: RowPacker,
+        heartbeat: Heartbeat | None,
+        context: SourceContext,
+        snapshots: Snapshots,
+        logs: LogGroup,
     ) -> None:
         super().__init__(name=f"instance {context.index}", daemon=True)
         self.failure: BaseException | None = None
@@ -123,13 +120,12 @@ class Instance(threading.Thread):
         self.stopping = threading.Event()
         self.added_at, self.idle_since = time.time(), time.monotonic()
         self.inside: tuple[str, float] | None = None
-        self._plan, self._context = plan, context
-        self._snapshots, self._logs = snapshots, logs
+        self._functions, self._packer, self._heartbeat = functions, packer, heartbeat
+        self._context, self._snapshots, self._logs = context, snapshots, logs
         self._log = logs.writers[context.index]
-        self._letters = dead_letters_of(plan.options, plan.functions.format)
-        self._buffer = Buffer(plan.packer, self._letters)
+        self._buffer = self._new_buffer()
         self._state: Any = None
-        self._retries = plan.functions.retries.of(plan.options)
+        self._retries = functions.retries.of(context.options)
         self._tries: Tries | None = None  # of starting over, since a turn succeeded
         self._appending = threading.Lock()
         self._abandoned = False
@@ -155,15 +151,11 @@ class Instance(threading.Thread):
         """Start over after a transient error, as after a restart of the query."""
         pause = 0.0
         while not self.stopping.wait(pause):
-            began = time.monotonic()
             try:
                 return self._run_once()
             except FunctionError as failure:
                 if self.status.closed or self.stopping.is_set():
                     raise
-                lasted = time.monotonic() - began
-                if "listen" in self._plan.functions and lasted > self._retries.seconds:
-                    self._tries = None  # a connection that lasted, not one that never came up
                 self._tries = self._tries or self._retries.tries()
                 pause = self._tries.pause_after(failure)
                 self.status.retries += 1
@@ -173,12 +165,15 @@ class Instance(threading.Thread):
     def _drop_rows(self) -> None:
         """Drop unlogged rows. A source with snapshots or acknowledgements redelivers them."""
         rows = self._buffer.rows
-        if rows and not {"snapshot", "acknowledge"} & self._plan.functions.given.keys():
+        if rows and not {"snapshot", "acknowledge"} & self._functions.given.keys():
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
             _log.warning(text, self.name, rows)
-        self._letters = dead_letters_of(self._plan.options, self._plan.functions.format)
-        self._buffer = Buffer(self._plan.packer, self._letters)
+        self._buffer = self._new_buffer()
         self.status.unacknowledged = 0
+
+    def _new_buffer(self) -> Buffer:
+        letters = dead_letters_of(self._context.options, self._functions.format)
+        return Buffer(self._packer, letters)
 
     def _run_once(self) -> None:
         self._state = self._call("create", self._context)
@@ -187,7 +182,7 @@ class Instance(threading.Thread):
             self._fill_until_stopped()
 
     def _restore(self) -> None:
-        if "snapshot" not in self._plan.functions:
+        if "snapshot" not in self._functions:
             return
         if snapshots := self._snapshots.last():
             self._call("restore", self._state, snapshots)
@@ -203,7 +198,7 @@ class Instance(threading.Thread):
             else:
                 added = self._fill()
                 pause = 0.0 if added else min(2 * pause or LEAST_PAUSE, MOST_PAUSE)
-                if added or "listen" not in self._plan.functions:  # it may not be connected yet
+                if self._buffer.connected:
                     self._tries = None
         self.status.closed = self._buffer.closed
 
@@ -213,15 +208,13 @@ class Instance(threading.Thread):
         with self._blamed("fill"):
             self._buffer.check_returned(returned)
             has_rows = self._buffer.rows > 0
-            if self._buffer.keeps_place and "snapshot" not in self._plan.functions:
+            if self._buffer.keeps_place and "snapshot" not in self._functions:
                 raise ValueError("`keep_place` was called, but there is no `snapshot`")
-            batches, tokens = self._buffer.take()
-            if tokens and "acknowledge" not in self._plan.functions:
+            batches, tokens = self._buffer.take("instance", self._context.index, self._log.end)
+            if tokens and "acknowledge" not in self._functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
-        if self._letters:
-            count = self._letters.save("instance", self._context.index, self._log.end)
-            self.status.dead_letters += count + self._buffer.dead_letters
-            self._buffer.dead_letters = 0
+        self.status.dead_letters += self._buffer.dead_letters
+        self._buffer.dead_letters = 0
         if not has_rows:
             batches = self._heartbeat_if_due() or batches
         if batches and not self._append(batches, self._head(after_rows=has_rows)):
@@ -246,7 +239,7 @@ class Instance(threading.Thread):
 
     def _head(self, after_rows: bool = False) -> str:
         """Return the snapshot as JSON. After rows, None is not a valid position."""
-        if "snapshot" not in self._plan.functions:
+        if "snapshot" not in self._functions:
             return "{}"
         snapshot = self._call("snapshot", self._state)
         with self._blamed("snapshot"):
@@ -258,11 +251,11 @@ class Instance(threading.Thread):
             return snapshot_text(snapshot)
 
     def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
-        if self._plan.heartbeat is None:
+        if self._heartbeat is None:
             return []
-        column, seconds = self._plan.heartbeat
+        column, seconds = self._heartbeat
         is_due = time.monotonic() - self.idle_since >= seconds
-        return [self._plan.packer.pack([{column: datetime.now(UTC)}])] if is_due else []
+        return [self._packer.pack([{column: datetime.now(UTC)}])] if is_due else []
 
     def _acknowledge(self, tokens: list[Any]) -> None:
         self.status.unacknowledged = len(tokens)
@@ -273,22 +266,32 @@ class Instance(threading.Thread):
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()
         try:
-            return self._plan.functions.call(name, self.name, *arguments)
+            return self._functions.call(name, self.name, *arguments)
         finally:
             self.inside = None
 
     def _blamed(self, name: str) -> AbstractContextManager[None]:
-        return self._plan.functions.blamed(name, self.name)
+        return self._functions.blamed(name, self.name)
 
 
 class Instances:
     """Runs all instances until `close`; the producer of a log reader."""
 
-    def __init__(self, plan: Plan, logs: LogGroup, count: int) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        context: SplitContext,
+        logs: LogGroup,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
         self._logs = logs
-        self._snapshots = Snapshots(logs, count, "snapshot" in plan.functions)
-        contexts = [SourceContext(index, count, plan.options) for index in range(count)]
-        self._all = [Instance(plan, context, self._snapshots, logs) for context in contexts]
+        packer, count = RowPacker(context.schema), context.options.parallelism
+        self._snapshots = Snapshots(logs, count, "snapshot" in functions)
+        contexts = [SourceContext(index, count, context.options) for index in range(count)]
+        self._all = [
+            Instance(functions, packer, heartbeat, context, self._snapshots, logs)
+            for context in contexts
+        ]
         repairs = [log.repair for log in logs.writers.values() if log.repair]
         self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)
         for thread in (*self._all, self._publisher):

@@ -47,6 +47,7 @@ class Listener:
             buffer.add(row)
             if position is not None:
                 self._position = position
+        buffer.connected = buffer.rows > 0 or self._context.connected.is_set()
         if failure and not buffer.rows:
             raise failure
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -15,7 +16,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.context import (
     FAIL_ON_DATA_LOSS,
@@ -28,7 +28,7 @@ from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclarat
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import QUOTED, Buffer, RowPacker, quoted
 from tutorial_pkg.core.filters import comparisons
-from tutorial_pkg.core.options import MOST, Option, OptionValues, integer
+from tutorial_pkg.core.options import MOST, Option, integer
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.spark_versions import (
@@ -37,7 +37,6 @@ from tutorial_pkg.core.spark_versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
     passes_filters,
-    stream_reader,
 )
 from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
@@ -108,12 +107,14 @@ class SplitCalls:
 
     def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
         context = replace(self.open(), identity=part.identity, payload=part.payload)
-        letters = dead_letters_of(context.options, self.functions.format)
         with self.functions.blamed("read", split_text(part.split)):
             rows = self.functions.given["read"](context, part.split, part.start, part.end)
-            yield from packed(rows, Buffer(RowPacker(context.schema), letters))
-            if letters:
-                letters.save(part.split, part.identity, part.start, part.end)
+            position = part.split, part.identity, part.start, part.end
+            yield from self.new_buffer().pack_all(rows, *position)
+
+    def new_buffer(self) -> Buffer:
+        letters = dead_letters_of(self.context.options, self.functions.format)
+        return Buffer(RowPacker(self.context.schema), letters)
 
     def open(self) -> SplitContext:
         if not self._is_open and "connect" in self.functions:
@@ -128,21 +129,6 @@ class SplitCalls:
         self.context, self._is_open = replace(self.context, connection=None), False
         if was_open:
             self.functions.call("close", SOURCE, connection)
-
-
-def packed(rows: Any, buffer: Buffer) -> Iterator[pa.RecordBatch]:
-    """Yield what `read` returned as record batches. Raises `TypeError` for anything but rows."""
-    if isinstance(rows, pa.RecordBatch):
-        rows = [rows]
-    if isinstance(rows, str | bytes | Mapping):  # in a loop, its letters or keys would be rows
-        raise TypeError(f"expected a list of rows, got a {type(rows).__name__}")
-    for row in rows:
-        if isinstance(row, pa.RecordBatch):
-            buffer.add_batch(row)
-        else:
-            buffer.add(row)
-        yield from buffer.packed()
-    yield from buffer.take()[0]
 
 
 def by_name(splits: Any) -> dict[str, Any]:
@@ -164,12 +150,16 @@ class Splits(SplitCalls):
     """The splits of a replayable source, and the work of tasks.
 
     In an offset a split with an identity has the key `name@identity`, others their name.
+    `parallelism` is the name of that option, if the source has it.
     """
 
-    def __init__(self, functions: Functions, context: SplitContext, tasks: int = 1) -> None:
+    def __init__(
+        self, functions: Functions, context: SplitContext, parallelism: str | None
+    ) -> None:
         super().__init__(functions, context)
-        self._has_identities = hasattr(context.options, FAIL_ON_DATA_LOSS.name)
-        self._tasks = tasks
+        options = context.options
+        self._has_identities = hasattr(options, FAIL_ON_DATA_LOSS.name)
+        self._tasks: int = (options[parallelism] or cores()) if parallelism else 1
 
     def look(self, offset: Positions | None = None) -> dict[str, Any]:
         """Return the current `Split`s by their keys.
@@ -252,30 +242,6 @@ def checked_position(value: Any) -> Any:
 # ---- For Spark -----------------------------------------------------------------------------------
 
 
-class BuiltReplayableSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.replayable` makes.
-
-    `limit` and `parallelism` are the names of these options.
-    """
-
-    limit: ClassVar[str]
-    parallelism: ClassVar[str | None]
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        options = self.values()
-        context = SplitContext(options, batch=True, schema=schema)
-        reader = FilteringReader if passes_filters() else SplitBatchReader
-        return reader(self.functions, context, self._tasks(options))
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = self.values()
-        context, tasks = SplitContext(options, schema=schema), self._tasks(options)
-        return stream_reader(ReplayableReader(self.functions, context, tasks, options[self.limit]))
-
-    def _tasks(self, options: OptionValues) -> int:
-        return (options[self.parallelism] or cores()) if self.parallelism else 1
-
-
 class SplitBatchReader(Splits, DataSourceReader):
     """All that there is when the query is planned: each split from its first position on."""
 
@@ -295,6 +261,14 @@ class FilteringReader(SplitBatchReader):
         return filters
 
 
+def batch_reader(
+    functions: Functions, context: SplitContext, parallelism: str | None
+) -> SplitBatchReader:
+    """Return a reader that accepts filters in the process where Spark passes them."""
+    reader = FilteringReader if passes_filters() else SplitBatchReader
+    return reader(functions, context, parallelism)
+
+
 class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All progress is in the offset, which has an entry for each split that ever existed.
 
@@ -305,11 +279,11 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     """
 
     def __init__(
-        self, functions: Functions, context: SplitContext, tasks: int, max_rows: int | None
+        self, functions: Functions, context: SplitContext, parallelism: str | None, limit: str
     ) -> None:
         outlive_ctrl_c()
-        super().__init__(functions, context, tasks)
-        self._max_rows = max_rows
+        super().__init__(functions, context, parallelism)
+        self._max_rows: int | None = context.options[limit]
         self._begins: Positions | None = None
         self._seen: dict[str, Any] = {}
         self._saw_ends = False  # where a query with `availableNow` ends
@@ -469,11 +443,14 @@ class ReplayableSourceBuilder(SplitsDeclaration):
 
     def build(self) -> type[DataSource]:
         tasks = self._parallelism
+        name = tasks.name if tasks else None
         return self._build(
-            BuiltReplayableSource,
+            BuiltSource,
             "What can be asked for again, made by `SourceBuilder.replayable`.",
             "exactly once",
             *([self._limit, tasks] if tasks else [self._limit]),
-            limit=self._limit.name,
-            parallelism=tasks.name if tasks else None,
+            readers={
+                "batch": partial(batch_reader, parallelism=name),
+                "stream": partial(ReplayableReader, parallelism=name, limit=self._limit.name),
+            },
         )

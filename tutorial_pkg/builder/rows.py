@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from numbers import Integral, Real
 from typing import Any
@@ -54,10 +54,6 @@ class RowPacker:
             raise ValueError(
                 f"expected a record batch with the columns {self._names}, got {batch.schema.names}"
             )
-        if batch.schema.equals(self.arrow_schema):
-            for index, array in enumerate(batch.columns):
-                self._check_nulls(array, index)
-            return batch
         arrays = [
             self._cast(batch.column(name), index, strict) for index, name in enumerate(self._names)
         ]
@@ -113,14 +109,14 @@ class RowPacker:
 
     def _cast(self, array: pa.Array, index: int, strict: bool) -> pa.Array:
         kind = self.arrow_schema.field(index).type
-        try:
-            problem = cast_problem(array.type, kind, may_round=True) if strict else None
-            if problem is None:
-                array = cast_array(array, kind)
-        except pa.ArrowException as error:
-            problem = str(error)
-        if problem:
-            raise ValueError(f"column {self._name(index)} of a record batch: {problem}")
+        if array.type != kind:
+            try:
+                problem = cast_problem(array.type, kind, may_round=True) if strict else None
+                array = array if problem else cast_array(array, kind)
+            except pa.ArrowException as error:
+                problem = str(error)
+            if problem:
+                raise ValueError(f"column {self._name(index)} of a record batch: {problem}")
         self._check_nulls(array, index)
         return array
 
@@ -150,7 +146,8 @@ class Buffer:
         self._batches: list[pa.RecordBatch] = []
         self._tokens: list[Any] = []
         self.closed = self.keeps_place = False
-        self.dead_letters = 0  # of pages, which write their own
+        self.connected = True  # a source sets it to False while it waits for its other side
+        self.dead_letters = 0
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.
@@ -210,24 +207,36 @@ class Buffer:
         """The number of rows since the last `take`."""
         return int(len(self._rows) + sum(batch.num_rows for batch in self._batches))
 
-    def take(self) -> tuple[list[pa.RecordBatch], list[Any]]:
+    def take(self, *position: Any) -> tuple[list[pa.RecordBatch], list[Any]]:
         """Return the new rows and tokens. Raise `ValueError` for a row that does not fit.
 
-        To keep a place without rows, there is an empty record batch.
+        Dead letters go into the file for this `position` in the source. To keep a place without
+        rows, there is an empty record batch.
         """
         self._pack()
         batches, self._batches = self._batches, []
         tokens, self._tokens = self._tokens, []
-        has_letters = self._letters is not None and self._letters.waiting
-        if (self.keeps_place or has_letters) and not batches:
+        letters = self._letters.save(*position) if self._letters else 0
+        self.dead_letters += letters
+        if (self.keeps_place or letters) and not batches:
             batches = [pa.RecordBatch.from_pylist([], self._packer.arrow_schema)]
         self.keeps_place = False
         return batches, tokens
 
-    def packed(self) -> list[pa.RecordBatch]:
-        """Return the new rows that are already packed into record batches."""
-        batches, self._batches = self._batches, []
-        return batches
+    def pack_all(self, rows: Any, *position: Any) -> Iterator[pa.RecordBatch]:
+        """Add what a `read` returned, and yield it packed. Raise `TypeError` for other things."""
+        if isinstance(rows, pa.RecordBatch):
+            rows = [rows]
+        if isinstance(rows, str | bytes | Mapping):  # in a loop, its letters or keys would be rows
+            raise TypeError(f"expected a list of rows, got a {type(rows).__name__}")
+        for row in rows:
+            if isinstance(row, pa.RecordBatch):
+                self.add_batch(row)
+            else:
+                self.add(row)
+            while self._batches:
+                yield self._batches.pop(0)
+        yield from self.take(*position)[0]
 
     def _pack(self) -> None:
         """Pack the rows. After an error they stay, so a `fill` that catches it loses none."""

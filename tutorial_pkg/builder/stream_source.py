@@ -9,66 +9,43 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
+from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.declaration import BuiltSource, InstancesDeclaration, Schema, State
 from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.instances import Instances, Plan
+from tutorial_pkg.builder.instances import Heartbeat, Instances
 from tutorial_pkg.builder.replayable_source import SplitCalls, SplitPartition
-from tutorial_pkg.builder.rows import Buffer, RowPacker
-from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.spark_versions import stream_reader
+from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
 MOST_INSTANCES = 64
 PAUSE_SECONDS = 0.01  # of a batch, after a `fill` that added nothing
 
-Heartbeat = tuple[str, float]  # column and seconds
 
 # ---- Streams -------------------------------------------------------------------------------------
-
-
-class BuiltStreamSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.stream` makes."""
-
-    reads_log = True
-    heartbeat: ClassVar[Heartbeat | None] = None
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        functions, options = self.functions, self.values()
-        return stream_reader(BuiltStreamReader(functions, schema, options, self.heartbeat))
 
 
 class BuiltStreamReader(LogReader):
     """Reads the logs that the instances append to."""
 
     def __init__(
-        self,
-        functions: Functions,
-        schema: StructType,
-        options: OptionValues,
-        heartbeat: Heartbeat | None = None,
+        self, functions: Functions, context: SplitContext, heartbeat: Heartbeat | None = None
     ) -> None:
-        super().__init__(options, range(options.parallelism), "instance")
-        self._functions, self._schema, self._heartbeat = functions, schema, heartbeat
-
-    def functions(self) -> Functions:
-        """Return the functions that instances call."""
-        return self._functions
+        super().__init__(context.options, range(context.options.parallelism), "instance")
+        self._functions, self._context, self._heartbeat = functions, context, heartbeat
 
     def start_producer(self, logs: LogGroup) -> Instances:
-        plan = Plan(self.functions(), RowPacker(self._schema), self.options, self._heartbeat)
-        return Instances(plan, logs, self.options.parallelism)
+        return Instances(self._functions, self._context, logs, self._heartbeat)
 
     def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
-        expected = RowPacker(self._schema).arrow_schema
+        expected = RowPacker(self._context.schema).arrow_schema
         logged = [batch for _, payload in found for batch in batches_of(payload)]
         batches = [batch for batch in logged if batch.num_rows] or logged[:1]
         for batch in batches:
@@ -159,12 +136,14 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
             )
         path, *limits = log_options("rows", "instance")
         instances = self._parallelism("how many instances, each with a log and a thread")
+        heartbeat = (column, seconds) if column and seconds else None
         return self._build(
-            BuiltStreamSource,
+            BuiltSource,
             "Rows that functions add, through a log, made by `SourceBuilder.stream`.",
             next(text for name, text in _GUARANTEES.items() if name in self._given),
             *(path, instances, *limits),
-            heartbeat=(column, seconds) if seconds else None,
+            readers={"stream": partial(BuiltStreamReader, heartbeat=heartbeat)},
+            reads_log=True,
         )
 
 
@@ -176,13 +155,6 @@ _GUARANTEES = {
 
 
 # ---- Batches -------------------------------------------------------------------------------------
-
-
-class BuiltBatchSource(BuiltSource):
-    """The base of the classes that `SourceBuilder.batch` makes."""
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return InstanceReader(self.functions, SplitContext(self.values(), schema=schema))
 
 
 class InstanceReader(SplitCalls, DataSourceReader):
@@ -197,19 +169,17 @@ class InstanceReader(SplitCalls, DataSourceReader):
         functions, context, who = self.functions, self.context, part.split
         own = SourceContext(part.start, part.end, context.options)
         state = functions.call("create", who, own)
-        letters = dead_letters_of(context.options, functions.format)
-        buffer = Buffer(RowPacker(context.schema), letters)
+        buffer, count = self.new_buffer(), 0
         with closing_with(lambda: functions.call("destroy", who, state)):
             while not buffer.closed:
                 returned = functions.call("fill", who, state, buffer)
                 with functions.blamed("fill", who):
                     buffer.check_returned(returned)
-                    batches, _ = buffer.take()
+                    batches, _ = buffer.take(part.split, part.end, count)
                 yield from batches
+                count += 1
                 if not batches and not buffer.closed:
                     time.sleep(PAUSE_SECONDS)
-        if letters:
-            letters.save(part.split, part.end)
 
 
 class BatchSourceBuilder(InstancesDeclaration[State]):
@@ -221,4 +191,5 @@ class BatchSourceBuilder(InstancesDeclaration[State]):
         self._require("fill")
         instances = self._parallelism("how many instances, a task each")
         text = "Rows that functions add until they are done, made by `SourceBuilder.batch`."
-        return self._build(BuiltBatchSource, text, "exactly once", instances)
+        readers = {"batch": InstanceReader}
+        return self._build(BuiltSource, text, "exactly once", instances, readers=readers)

@@ -25,10 +25,6 @@ class DeadLetters:
         self._folder, self._source = Path(folder), source
         self._rows: list[tuple[Any, str]] = []
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._rows)
-
     def add(self, row: Any, problem: object) -> None:
         self._rows.append((row, str(problem)))
 

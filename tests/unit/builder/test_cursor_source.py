@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -263,7 +264,8 @@ def test_read_may_change_its_position() -> None:
 def test_splits_take_turns_and_rest_at_their_end() -> None:
     service = Service(a=list(range(20)), b=[1])
     functions = {"read": service.read, "splits": lambda _: list(service.numbers)}
-    context = SplitContext(options=None, schema=NUMBER)  # type: ignore[arg-type]
+    options: Any = SimpleNamespace(pollSeconds=0)
+    context = SplitContext(options, schema=NUMBER)
     pages = Pages(Functions("pages", functions), context)
 
     def asked() -> str:

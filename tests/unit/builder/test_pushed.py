@@ -93,6 +93,31 @@ def test_lost_connection_is_retried_at_the_position(tmp_path: Path) -> None:
     assert feed.resumed[:5] == [None, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("connects", [False, True])
+def test_slow_connect_is_not_retried_forever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connects: bool
+) -> None:
+    """A client that waits for a connection, or has one without events, fails after 0.3 s."""
+    monkeypatch.setattr(pushed, "IDLE_SECONDS", 0.02)
+    attempts = []
+
+    def listen(context: Any, emit: Any, resume_from: Any) -> None:
+        attempts.append(0)
+        if len(attempts) == 5:
+            emit(7)
+        if connects:
+            context.connected.set()
+        context.stopped.wait(0.3)
+
+    builder = SourceBuilder.pushed("slow", "number LONG", listen).retry(seconds=0.2, pause=0.001)
+    with running(builder.build(), tmp_path) as run:
+        if connects:
+            assert run.rows_until(bool) == [7]
+        else:
+            assert "(tried for 0.2 s: option `retrySeconds`)" in run.failure()
+            assert len(attempts) < 5
+
+
 def test_positions_belong_to_their_instances(tmp_path: Path) -> None:
     def listen(context: Any, emit: Any, resume_from: Any) -> None:
         resumed.append(resume_from)
