@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder.functions import NONE, Retries
-from tutorial_pkg.core.dead_letters import DeadLetters
 from tutorial_pkg.core.filters import Comparison
 from tutorial_pkg.core.options import Option, OptionValues, boolean, local_directory
 
@@ -33,12 +32,6 @@ DEAD_LETTERS = Option(
 Answer = TypeVar("Answer")
 
 _log = logging.getLogger(__name__)
-
-
-def dead_letters_of(options: OptionValues, source: str) -> DeadLetters | None:
-    """Return where rows go that don't fit, if the source has the option and the query sets it."""
-    folder = getattr(options, DEAD_LETTERS.name, None)
-    return DeadLetters(folder, source) if folder else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tutorial_pkg.builder.context import SourceContext, SplitContext, dead_letters_of
+from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.frames import encode, head_of, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import Buffer, RowPacker
@@ -108,24 +108,24 @@ class Instance(threading.Thread):
     def __init__(
         self,
         functions: Functions,
-        packer: RowPacker,
+        query: SplitContext,
         heartbeat: Heartbeat | None,
-        context: SourceContext,
+        index: int,
         snapshots: Snapshots,
         logs: LogGroup,
     ) -> None:
-        super().__init__(name=f"instance {context.index}", daemon=True)
+        super().__init__(name=f"instance {index}", daemon=True)
         self.failure: BaseException | None = None
         self.status = InstanceStatus()
         self.stopping = threading.Event()
         self.added_at, self.idle_since = time.time(), time.monotonic()
         self.inside: tuple[str, float] | None = None
-        self._functions, self._packer, self._heartbeat = functions, packer, heartbeat
-        self._context, self._snapshots, self._logs = context, snapshots, logs
-        self._log = logs.writers[context.index]
-        self._buffer = self._new_buffer()
+        self._functions, self._query, self._heartbeat = functions, query, heartbeat
+        self._index, self._snapshots, self._logs = index, snapshots, logs
+        self._log = logs.writers[index]
+        self._buffer = Buffer.of(functions.format, query)
         self._state: Any = None
-        self._retries = functions.retries.of(context.options)
+        self._retries = functions.retries.of(query.options)
         self._tries: Tries | None = None  # of starting over, since a turn succeeded
         self._appending = threading.Lock()
         self._abandoned = False
@@ -168,15 +168,13 @@ class Instance(threading.Thread):
         if rows and not {"snapshot", "acknowledge"} & self._functions.given.keys():
             text = "%s: %d rows that `fill` had added before it failed are not in the log"
             _log.warning(text, self.name, rows)
-        self._buffer = self._new_buffer()
+        self._buffer = Buffer.of(self._functions.format, self._query)
         self.status.unacknowledged = 0
 
-    def _new_buffer(self) -> Buffer:
-        letters = dead_letters_of(self._context.options, self._functions.format)
-        return Buffer(self._packer, letters)
-
     def _run_once(self) -> None:
-        self._state = self._call("create", self._context)
+        options = self._query.options
+        context = SourceContext(self._index, options.parallelism, options)
+        self._state = self._call("create", context)
         with closing_with(lambda: self._call("destroy", self._state)):
             self._restore()
             self._fill_until_stopped()
@@ -188,7 +186,7 @@ class Instance(threading.Thread):
             self._call("restore", self._state, snapshots)
         if not self._snapshots.saved:
             snapshot = json.loads(self._head())["snapshot"]
-            self._snapshots.save_with_others(self._context.index, snapshot)
+            self._snapshots.save_with_others(self._index, snapshot)
 
     def _fill_until_stopped(self) -> None:
         pause = 0.0
@@ -210,7 +208,7 @@ class Instance(threading.Thread):
             has_rows = self._buffer.rows > 0
             if self._buffer.keeps_place and "snapshot" not in self._functions:
                 raise ValueError("`keep_place` was called, but there is no `snapshot`")
-            batches, tokens = self._buffer.take("instance", self._context.index, self._log.end)
+            batches, tokens = self._buffer.take("instance", self._index, self._log.end)
             if tokens and "acknowledge" not in self._functions:
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
         self.status.dead_letters += self._buffer.dead_letters
@@ -254,8 +252,9 @@ class Instance(threading.Thread):
         if self._heartbeat is None:
             return []
         column, seconds = self._heartbeat
-        is_due = time.monotonic() - self.idle_since >= seconds
-        return [self._packer.pack([{column: datetime.now(UTC)}])] if is_due else []
+        if time.monotonic() - self.idle_since < seconds:
+            return []
+        return [RowPacker(self._query.schema).pack([{column: datetime.now(UTC)}])]
 
     def _acknowledge(self, tokens: list[Any]) -> None:
         self.status.unacknowledged = len(tokens)
@@ -285,12 +284,11 @@ class Instances:
         heartbeat: Heartbeat | None = None,
     ) -> None:
         self._logs = logs
-        packer, count = RowPacker(context.schema), context.options.parallelism
+        count = context.options.parallelism
         self._snapshots = Snapshots(logs, count, "snapshot" in functions)
-        contexts = [SourceContext(index, count, context.options) for index in range(count)]
         self._all = [
-            Instance(functions, packer, heartbeat, context, self._snapshots, logs)
-            for context in contexts
+            Instance(functions, context, heartbeat, index, self._snapshots, logs)
+            for index in range(count)
         ]
         repairs = [log.repair for log in logs.writers.values() if log.repair]
         self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)

@@ -22,11 +22,10 @@ from tutorial_pkg.builder.context import (
     Position,
     Split,
     SplitContext,
-    dead_letters_of,
 )
 from tutorial_pkg.builder.declaration import BuiltSource, Schema, SplitsDeclaration
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.rows import QUOTED, Buffer, RowPacker, quoted
+from tutorial_pkg.builder.rows import QUOTED, Buffer, quoted
 from tutorial_pkg.core.filters import comparisons
 from tutorial_pkg.core.options import MOST, Option, integer
 from tutorial_pkg.core.pauses import Patience
@@ -113,8 +112,7 @@ class SplitCalls:
             yield from self.new_buffer().pack_all(rows, *position)
 
     def new_buffer(self) -> Buffer:
-        letters = dead_letters_of(self.context.options, self.functions.format)
-        return Buffer(RowPacker(self.context.schema), letters)
+        return Buffer.of(self.functions.format, self.context)
 
     def open(self) -> SplitContext:
         if not self._is_open and "connect" in self.functions:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types
 
+from tutorial_pkg.builder.context import DEAD_LETTERS, SplitContext
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 from tutorial_pkg.core.dead_letters import DeadLetters
 from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
@@ -148,6 +149,12 @@ class Buffer:
         self.closed = self.keeps_place = False
         self.connected = True  # a source sets it to False while it waits for its other side
         self.dead_letters = 0
+
+    @classmethod
+    def of(cls, source: str, query: SplitContext) -> Buffer:
+        """Return a buffer, with dead letters if the query sets that option."""
+        folder = getattr(query.options, DEAD_LETTERS.name, None)
+        return cls(RowPacker(query.schema), DeadLetters(folder, source) if folder else None)
 
     def add(self, row: Any, token: Any = None) -> None:
         """Add a row: a tuple, a `Row`, a dict, a dataclass; with one column also its value.

@@ -11,7 +11,6 @@ import pytest
 from tutorial_pkg.builder import (
     SinkBuilder,
     SourceBuilder,
-    choice,
     integer,
 )
 
@@ -50,22 +49,3 @@ def stream(**functions: Callable[..., Any]) -> Any:
 def test_incomplete_builder_is_refused(make: Callable[[], Any], named: str) -> None:
     with pytest.raises(ValueError, match=re.escape(named)):
         make().build()
-
-
-def test_options_are_checked_and_documented() -> None:
-    source = (
-        stream(fill=nothing)
-        .option("from", integer(0), 0, "where to begin")
-        .option("kind", choice("odd", "even"), "odd", "which numbers")
-        .option("rate", float, 1.0, "how fast", allowed="a number")
-        .build()
-    )
-    for options, text in (
-        ({"from": "-1"}, "option `from` must be 0 or more, got '-1'"),
-        ({"kind": "x"}, "option `kind` must be odd or even, got 'x'"),
-        ({"rate": "x"}, "option `rate` must be a number, got 'x'"),
-        ({"form": "1"}, "unknown option `form`; did you mean `from`?"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(text)):
-            source({"path": "log", **options}).schema()
-    assert "    from (0 or more; default 0): where to begin" in source.__doc__

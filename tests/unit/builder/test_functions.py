@@ -10,9 +10,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from pyspark import cloudpickle
 
-from tutorial_pkg.builder import SinkBuilder, SourceBuilder, integer
+from tutorial_pkg.builder import SinkBuilder, SourceBuilder
 from tutorial_pkg.builder.functions import FunctionError, Functions
 
 LOCK = threading.Lock()
@@ -86,11 +85,3 @@ def test_function_that_cannot_be_pickled_is_named(make: Callable[[], tuple[str, 
     builder = SourceBuilder.stream("numbers", "n LONG", nothing).fill(function)
     with pytest.raises(ValueError, match=f"`fill` .*{re.escape(reason)}"):
         builder.build()
-
-
-def test_built_source_can_be_pickled() -> None:
-    builder = SourceBuilder.stream("numbers", lambda options: "number LONG", nothing).fill(nothing)
-    source = builder.option("step", integer(1), 1, "how far").build()
-    copy = cloudpickle.loads(cloudpickle.dumps(source))
-    assert copy.name() == "numbers"
-    assert copy({"path": "log", "step": "2"}).schema() == "number LONG"

@@ -38,20 +38,6 @@ class Feed:
         context.stopped.wait(60)
 
 
-def test_feed_resumes_after_the_last_logged_row(tmp_path: Path) -> None:
-    feed, rows, offset = Feed(), list[int](), None
-    for runs in (1, 2, 3):
-        with running(feed.source, tmp_path, offset) as run:
-            rows += run.rows_until(lambda found, runs=runs: found and len(feed.resumed) == runs)
-        offset = run.offset
-    with running(feed.source, tmp_path, offset) as run:
-        run.reader.prepareForTriggerAvailableNow()
-        rows += run.rows()
-    assert rows == list(range(len(rows)))
-    assert feed.resumed[0] is None and len(rows) > feed.resumed[2] >= feed.resumed[1] >= 0
-    assert feed.ended == 3
-
-
 def test_emit_blocks_while_the_buffer_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
