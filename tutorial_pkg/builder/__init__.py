@@ -9,8 +9,8 @@ Which builder, which guarantee, which positions are safe: docs/builder.md. The f
 - `replayable_source`: offsets of what can be asked for again
 - `cursor_source`: pages, through a log or without one
 - `dbapi_sink`: the commit of sinks for databases
-- `format`: several sources and a sink under one name
-- `declaration`: functions and options as they are declared, and the class that Spark gets
+- `declaration`: functions and options as they are declared, and the classes that Spark gets;
+  `Format` puts several sources and a sink under one name
 - `functions`: how they are checked, called, retried and pickled
 - `context`: what functions learn about their query
 """
@@ -28,7 +28,7 @@ from tutorial_pkg.builder.context import (
     TargetContext,
 )
 from tutorial_pkg.builder.cursor_source import CursorSourceBuilder
-from tutorial_pkg.builder.format import Format
+from tutorial_pkg.builder.declaration import Format
 from tutorial_pkg.builder.functions import FunctionError, Retries
 from tutorial_pkg.builder.replayable_source import LIMIT, PARALLELISM, ReplayableSourceBuilder
 from tutorial_pkg.builder.rows import Buffer, RowPacker

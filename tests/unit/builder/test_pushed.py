@@ -45,8 +45,9 @@ def test_emit_blocks_while_the_buffer_is_full(
     feed = Feed()
     with running(feed.source, tmp_path, maxBacklogBytes=1) as run:
         run.latest()
-        wait_until(lambda: builder_status(tmp_path).instances[0].rows, 60, "a frame")
-        in_log = builder_status(tmp_path).instances[0].rows
+        frames = lambda: [one.rows for one in builder_status(tmp_path).instances.values()]  # noqa: E731
+        wait_until(lambda: any(frames()), 60, "a frame")
+        [in_log] = frames()
         wait_until(lambda: len(feed.emitted) == in_log + 5, 60, "a full buffer")
     assert len(feed.emitted) == in_log + 5
     assert feed.ended == 1
