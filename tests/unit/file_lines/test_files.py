@@ -7,7 +7,6 @@ import os
 import pytest
 
 from tests.unit.file_lines.driving import Tailing, append, read_all
-from tutorial_pkg.connectors.file_lines.data_source import FileLinesDataSource
 
 BOTH = pytest.mark.parametrize("read", [read_all, lambda path: Tailing(path).batch()])
 
@@ -40,22 +39,6 @@ def test_two_names_of_one_file_count_once(tmp_path, read):
 def test_a_path_without_files_is_an_error(tmp_path, tail):
     with pytest.raises(ValueError, match="option `path`"):
         read_all(tmp_path / tail)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("path", "s3a://b/c"),
-        ("startFrom", "now"),
-        ("maxBytesPerTrigger", "0"),
-        ("maxLineBytes", "10"),
-        ("notesDirectory", "s3a://b/c"),
-    ],
-)
-def test_wrong_options_are_found_at_load(tmp_path, name, value):
-    source = FileLinesDataSource({"path": str(tmp_path), name: value})
-    with pytest.raises(ValueError, match=f"option `{name}` must be .*, got '{value}'"):
-        source.schema()
 
 
 def test_a_stream_leaves_out_compressed_files(tmp_path, caplog):
