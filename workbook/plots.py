@@ -181,8 +181,8 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
 
     Raises `TimeoutError` after that many `seconds`.
     """
-    alt = "Bars for each batch: its seconds by phase, its rows with the late ones in front, and the "
-    alt += "rows that wait in the source, unless all of these are 0."
+    alt = "Bars for each batch: its seconds by phase, its rows with the late ones in front, and "
+    alt += "the rows that wait in the source, unless all of these are 0."
     handle = DisplayHandle()
     _show(query_panels([]), alt, handle.display)
     end, count = time.monotonic() + seconds, 0

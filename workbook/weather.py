@@ -74,7 +74,7 @@ def draw_requests(requests: Sequence[Answered]) -> None:
         axes.plot(times, [labels[status]] * len(times), "|", color=color, ms=24, mew=2)
     axes.margins(y=0.3)
     picture(
-        figure, alt="Ticks for requests: a 503, a second later a 429, then the first page, then the rest."
+        figure, alt="Ticks for requests: a 503, later a 429, then the first page, then the rest."
     )
 
 
