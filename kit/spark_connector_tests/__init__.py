@@ -37,15 +37,15 @@ again. In a notebook the report is a table. Here is a sink, Spark's own parquet:
     print(examine_sink(parquet, spark))
 
 The more you describe, the more is tried: see `help(StreamSource)` and `help(StreamSink)`. The
-promises are in `SOURCE_PROMISES` and `SINK_PROMISES`; `only=["restart"]` tries one of them. From a
-shell, run `python -m spark_connector_tests my_module:my_source`. Under pytest each promise is a
-test: see `help(spark_connector_tests.classes)`.
+promises are in `SOURCE_PROMISES` and `SINK_PROMISES`; `only=["restart"]` tries one. From a shell,
+run `python -m spark_connector_tests my_module:my_source`. Under pytest each promise is a test: see
+`help(spark_connector_tests.classes)`.
 
-The kit runs on one machine, in a session without other queries. It works from outside, so it
-examines connectors in Python and on the JVM alike; only injected errors, crashes in a commit, and
-other time zones need a Python class. It doesn't examine the order of rows within a split, offsets
-beyond the end of the data, power failures, speculative tasks, leaks, speed, or loads above 10,000
-rows. A promise that was kept in these trials may be broken in the next one.
+The kit runs on one machine, in a session without other queries. It examines connectors in Python
+and on the JVM alike; only injected errors, crashes in a commit, and other time zones need a Python
+class. It doesn't examine the order of rows within a split, offsets beyond the end of the data,
+power failures, speculative tasks, leaks, speed, or loads above 10,000 rows. A promise that was
+kept in these trials may be broken in the next one.
 
 The files, in reading order:
 

@@ -26,8 +26,7 @@ def last_error(failed: Any) -> str | None:
     `failed` is a streaming query, also of Spark Connect, or an exception that Spark raised. The
     line is that of the innermost Python error or, without one, of the JVM's innermost error.
     """
-    errors = _chain(failed)
-    if not errors:
+    if not (errors := _chain(failed)):
         return None
     text = trace_of(failed)
     lines = [

@@ -45,10 +45,8 @@ def plain(error: BaseException) -> str:
 
 # Spark waits ten seconds for a worker, and has no setting for it.
 _WORKER_LATE = re.compile("Python worker (failed )?to connect back")
-# A line of a stack trace that is neither Spark's nor a library's nor the kit's.
-_OWN_LINE = re.compile(
-    r'File "(?!.*/(?:pyspark|spark_connector_tests|lib/python3)).*?([^/]+)", line (\d+), in (\w+)'
-)
+# A line of a stack trace that is neither Spark's nor a library's.
+_OWN_LINE = re.compile(r'File "(?!.*/(?:pyspark|lib/python3)).*?([^/]+)", line (\d+), in (\w+)')
 
 
 def failure(text: str, trace: str = "") -> Broken | MachineTooSlow:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 KEPT, BROKEN, NOT_CLAIMED = "✓", "✗", "–"
-# Where rows are missing, the cause is the first of these that is broken, or else the promise that
-# was tried first.
+# Where rows are missing, the first broken one of these is the cause, or else the first one tried.
 CAUSES = ("late_rows", "every_row_once", "large_batch", "restart", "two_queries")
 
 

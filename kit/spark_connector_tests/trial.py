@@ -78,8 +78,7 @@ class Trial:
         try:
             self.query = start()
         except PySparkException as error:
-            text = f"the query failed: {last_error(error)}"
-            raise failure(text, trace_of(error)) from error
+            raise failure(f"the query failed: {last_error(error)}", trace_of(error)) from error
         return self.query
 
     def stop(self) -> None:
@@ -91,8 +90,7 @@ class Trial:
     def raise_failure(self) -> None:
         """Raise `Broken` with the query's error if it has ended."""
         if self.query and not self.query.isActive:
-            text = f"the query failed: {last_error(self.query)}"
-            raise failure(text, trace_of(self.query)) from self.query.exception()
+            raise failure(f"the query failed: {last_error(self.query)}", trace_of(self.query))
 
     def wait(self, done: Done, seconds: float) -> None:
         """Wait for `done()`, at most that long; raise `Broken` if the query fails."""
