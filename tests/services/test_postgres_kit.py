@@ -27,7 +27,7 @@ TYPES = {
     "price": ("DECIMAL(12,3)", "numeric(12,3)"),
     "raw": ("BINARY", "bytea"),
     "day": ("DATE", "date"),
-    "at": ("TIMESTAMP", "timestamptz"),
+    "moment": ("TIMESTAMP", "timestamptz"),
 }
 KEYED = {"equal_rows": "a batch has each key at most once", "nulls": "a key has no nulls"}
 ONE_TASK = {"other_parallelism": "a batch is read by one task"}

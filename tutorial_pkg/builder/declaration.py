@@ -68,15 +68,11 @@ class BuiltSource(Built):
         return of_options(options) if of_options else self.columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        if "batch" not in self.readers:
-            return super().reader(schema)  # which raises an error
         context = SplitContext(self.values(), batch=True, schema=schema)
         reader: DataSourceReader = self.readers["batch"](self.functions, context)
         return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        if "stream" not in self.readers:
-            return super().streamReader(schema)
         context = SplitContext(self.values(), schema=schema)
         return stream_reader(self.readers["stream"](self.functions, context))
 
@@ -250,6 +246,9 @@ class Declaration:
             "columns": self._columns,
             "__doc__": doc,
         }
+        for role, method in (("batch", "reader"), ("stream", "streamReader")):
+            if role not in more.get("readers", (role,)):
+                more[method] = getattr(DataSource, method)  # raises an error
         return type(f"{words}DataSource", (base,), more)
 
     def _distinct(self, *options: Option) -> tuple[Option, ...]:
