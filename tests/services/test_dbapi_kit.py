@@ -77,7 +77,12 @@ class TestDuckdb(StreamSinkTests):
         with opened() as database:
             database.execute(f"CREATE TABLE t (value text, {COLUMNS})")
         options = {"db": file, "table": "t"}
-        return StreamSink(sink_for(duckdb.connect, insert_arrow), read, options, types=SPARK_TYPES)
+        return StreamSink(
+            sink_for(lambda file: duckdb.connect(file), insert_arrow),
+            read,
+            options,
+            types=SPARK_TYPES,
+        )
 
 
 def test_second_driver_of_a_batch_is_refused(url: str) -> None:
