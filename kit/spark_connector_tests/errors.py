@@ -28,16 +28,15 @@ def last_error(failed: Any) -> str | None:
     """
     if not (errors := _chain(failed)):
         return None
-    text = trace_of(failed)
-    lines = [
-        line
-        for line in _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
-        if not line.startswith(_CALLED)  # the JVM's own error follows
-    ]
+    text = "\n".join(map(str, errors))
+    raised = _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
+    # After a call into the JVM, the JVM's own error follows.
+    lines = [line for line in raised if not line.startswith(_CALLED)]
     return str(lines[-1]).strip() if lines else _java_error(errors[0], text)
 
 
 def trace_of(failed: Any) -> str:
+    """Return the texts of an error and of its causes, with the stack traces in them."""
     return "\n".join(map(str, _chain(failed)))
 
 

@@ -261,3 +261,13 @@ def test_missing_java_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys) -> No
     assert command.main(["json:loads"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "JAVA_HOME" in line
+
+
+def test_failure_names_the_line_of_the_connector() -> None:
+    trace = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/pyspark/worker.py", line 1, in main
+  File "/home/me/inbox.py", line 30, in read
+  File "/usr/lib/python3.11/json/decoder.py", line 2, in decode
+ValueError: no"""
+    assert "inbox.py, line 30, in read" in failure("the query failed: ValueError: no", trace).remedy
+    assert "line" not in failure("the query failed: ValueError: no").remedy
