@@ -16,7 +16,7 @@ Some lessons:
 - 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
-- 18 `broken_queries`; 19 `cluster` with its `spark_daemon`
+- 18 `broken_queries`; 19 `shop_orders`, and `cluster` with its `spark_daemon`
 - 20, 21, 22 `batches`: streams cut into batches
 - 20, 21 `trading`: trades
 - 22 `shop`: orders with their payments and deliveries
@@ -50,6 +50,7 @@ _NAMES = {
     "senders": "HOST free_ports wait_for_listener Command",
     "services": "Postgres start_kafka start_nats start_postgres start_s3",
     "shop": "open_shop",
+    "shop_orders": "count_orders draw_orders read_orders",
     "trading": "OPENING SCHEMA Trade first_trades",
     "weather": "Weather draw_requests",
 }

@@ -193,7 +193,7 @@ class Drill:
 
 # ---- Notebook 17: a growing file is sent, received, and published --------------------------------
 
-LINES = 20  # in each step: 200 lines per second
+LINES = 20  # in each step: up to 200 lines per second
 
 
 class LinesDrill:
@@ -219,7 +219,7 @@ class LinesDrill:
         self._drivers.prepare()
 
     def write_lines(self, seconds: float) -> None:
-        """Write 200 lines per second to the file."""
+        """Write up to 200 lines per second to the file."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._write_and_count()
@@ -256,8 +256,8 @@ class LinesDrill:
     def draw(self) -> None:
         """Plot the lines over time: written to the file, in the log, and published."""
         alt = "Three rising lines: written, in the log, and published. After the sender or the "
-        alt += "receiver is killed, only the written lines go up. After the driver is killed, the "
-        alt += "published lines stand still. Each time they catch up."
+        alt += "receiver is killed, only the written lines go up. After a worker or the driver is "
+        alt += "killed, the published lines stand still. Each time they catch up."
         self._history.draw("lines", alt)
 
     def _write(self, count: int) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
 from tests.unit.workbook.solutions import names_at
-from tests.unit.workbook.test_checks import accepts_and_refuses
+from tests.unit.workbook.test_checks import refuses
 from tutorial_pkg import item_stream
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import use_rocksdb
@@ -71,7 +71,7 @@ EDITS: dict[str, list[tuple[tuple[str, str], str]]] = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_connector(spark: SparkSession, name: str) -> None:
-    accepts_and_refuses(name, *EDITS[name])
+    refuses(name, *EDITS[name])
 
 
 def test_mended_inbox(spark: SparkSession) -> None:
@@ -82,23 +82,23 @@ def test_mended_inbox(spark: SparkSession) -> None:
 
     late = "if letter.name not in self.names:", "if letter.name > max(self.names, default=''):"
     forgets = "self.names = set(snapshots[0])", "pass"
-    accepts_and_refuses("11_3", (late, "late_rows: "), (forgets, "restart: "), examine=examine)
+    refuses("11_3", (late, "late_rows: "), (forgets, "restart: "), examine=examine)
 
 
 def test_capstone(spark: SparkSession) -> None:
     names = names_at("13_3")
-    accepts_and_refuses(
+    refuses(
         "13_1",
         (lambda address, request, lines=(): ["0"], "APPEND"),
         (lambda *request: names["retry"](lambda: names["ask"](*request)), "trouble 'busy'"),
     )
-    accepts_and_refuses(
+    refuses(
         "13_2",
         (("while str(start) not in texts:", "if start:"), "In a real query"),
         (("[0]) + 1)}", "[0]))}"), "LAST + 1"),
         (('"orders", "number', '"order", "number'), "Its name is"),
     )
-    accepts_and_refuses("13_3", (("!= [memo]", "!= [0]"), "too many"))
+    refuses("13_3", (("!= [memo]", "!= [0]"), "too many"))
 
 
 def test_13_4(spark: SparkSession, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_corrected_counts(spark: SparkSession) -> None:
     counted_and_passed.__globals__["spark"] = spark
     late = 'is_late("time", drop_mark(checkpoint, number), "10 seconds")'
     by_time = 'F.col("time") < F.lit(drop_mark(checkpoint, number))'
-    accepts_and_refuses(
+    refuses(
         "20_1",
         (("if database.execute(record, [number]).rowcount:", "if True:"), "each once"),
         ((late, by_time), "each once"),
@@ -128,7 +128,7 @@ def test_corrected_counts(spark: SparkSession) -> None:
 def test_bursts(spark: SparkSession) -> None:
     use_rocksdb(spark)
     time = "int(row.time.timestamp() * 1000)"
-    accepts_and_refuses(
+    refuses(
         "21_1",
         ((f"max(newest, {time})", time), "newest"),
         (("self.burst.clear()", "self.burst.update((0, 0))"), "rows of state are left"),

@@ -54,6 +54,9 @@ def crash_everywhere(store: type) -> Outcome:
 
 def _outcome(store: Any, folder: Path) -> Outcome:
     whole = folder / "whole"
+    whole.mkdir()
+    if store(whole).position() != 0:
+        sys.exit(f"{store(whole).position()!r} as the position of an empty folder")
     _block(store, whole, 0, FIRST)
     before = _contents(whole)
     _block(store, whole, FIRST, SECOND)

@@ -172,7 +172,12 @@ def check_19_1(answer: Any) -> str:
             for task, items in zip(states, tasks, strict=True):
                 for item in items:
                     task.receive(Row(item=item))
-            return [task.flush() for task in states]
+            handles = [task.flush() for task in states]
+            for handle in handles:
+                file = folder / handle if isinstance(handle, str | Path) else folder
+                text = f"A task has staged its rows in {file.parent}; expected the folder, because "
+                expect(file.is_relative_to(folder), f"{text}other machines don't see that place.")
+            return handles
 
         def readers_see(expected: str, why: str) -> None:
             lines = [line for file in folder.glob("*.txt") for line in file.read_text().split()]
@@ -205,7 +210,7 @@ def check_17_2(answer: Any) -> str:
     """Does the store `answer` survive a crash in each line, and in each byte of a write?"""
     outcome = crash_everywhere(answer)
     text = f"{outcome}; expected none, because lines and position are one frame. "
-    text += "Try one write per append, and ignore a frame that was cut short."
+    text += "Try one write per append. Ignore a torn frame, and don't append to its line."
     expect(not outcome.lost and not outcome.duplicated, text)
     return f"{outcome}: lines and position are one frame."
 
