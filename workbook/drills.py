@@ -249,7 +249,7 @@ class LinesDrill:
     def lost_and_duplicated(self) -> tuple[int, int]:
         """Wait for the last lines, and return the number of lost and of duplicated ones."""
         with suppress(TimeoutError):  # the numbers say what is missing
-            wait_until(lambda: len(self._published()) == self._written, SECONDS, "all lines")
+            wait_until(lambda: self._count() == self._written, SECONDS, "all lines")
         lines = self._published()
         return self._written - len(lines), lines.total() - len(lines)
 
@@ -267,6 +267,9 @@ class LinesDrill:
 
     def _write_and_count(self) -> int:
         self._write(LINES)
+        return self._count()
+
+    def _count(self) -> int:
         line, _ = newest_frame(self._log, "growing")
         published = len(self._published())
         self._history.record(self._written, int(line.split()[1]) + 1, published)

@@ -198,7 +198,7 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
 def query_panels(batches: Sequence[BatchMetrics]) -> Figure:
     """Return a panel for the seconds by phase, and those for lag and rows that say something."""
     draw = {"seconds for each batch, by phase": _draw_phases}
-    if any(batch.lag for batch in batches):
+    if batches and batches[-1].lag:
         draw["rows that wait in the source"] = _draw_lag
     if len(draw) == 1 or any(batch.late_rows for batch in batches):
         draw["rows in each batch"] = _draw_rows

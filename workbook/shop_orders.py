@@ -55,7 +55,7 @@ def draw_orders(orders: Sequence[Order], events: Sequence[Event]) -> None:
         axes.text(at - start, height, f" {worker} {verb}", color=INK, transform=place)
     pause = events[1][0] - start, new[0].seconds
     axes.axvspan(*pause, color=GRAY, alpha=0.2, lw=0)
-    axes.text(pause[1], 0, "no executor ", color=INK, ha="right")
+    axes.text(pause[1], 0, "no orders ", color=INK, ha="right")
     axes.axhline(new[0].number - 0.5, color=INK, lw=1, ls="--")
     axes.text(seconds[0], new[0].number, "no number is missing here", color=INK, va="bottom")
     picture(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -16,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import SourceBuilder, builder_status, last_error
-from tutorial_pkg.builder import Buffer
+from tutorial_pkg.builder import DEAD_LETTERS, Buffer
 
 SECONDS = 180  # until something that must happen counts as not happening
 BLOCKED = 600  # seconds that a `fill` blocks, far longer than the test takes
@@ -104,14 +105,18 @@ ROW = (
 
 
 def test_every_type_passes_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    """What is not a row becomes a dead letter."""
+
     def fill(state: list[Any], buffer: Buffer) -> None:
         while state:
             buffer.add(state.pop())
 
     rows = [ROW, (None,) * len(ROW)]
-    typed = SourceBuilder.stream("typed", VALUES, lambda context: list(rows)).fill(fill).build()
-    spark.dataSource.register(typed)
-    stream = spark.readStream.format("typed").load(str(tmp_path / "log"))
+    builder = SourceBuilder.stream("typed", VALUES, lambda context: ["no row", *rows]).fill(fill)
+    spark.dataSource.register(builder.options(DEAD_LETTERS).build())
+    letters = tmp_path / "letters"
+    reader = spark.readStream.format("typed").option("deadLetters", str(letters))
+    stream = reader.load(str(tmp_path / "log"))
     query = stream.writeStream.format("memory").queryName("typed_rows").start()
     wait_for_rows(query, 2)
     query.stop()
@@ -119,3 +124,6 @@ def test_every_type_passes_the_log(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(map(str, spark.table("typed_rows").collect())) == sorted(
         map(str, expected.collect())
     )
+    [file] = letters.iterdir()
+    assert json.loads(file.read_text())["row"] == "no row"
+    assert builder_status(tmp_path / "log").instances[0].dead_letters == 1
