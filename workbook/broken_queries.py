@@ -48,7 +48,7 @@ def _read(context: SplitContext, split: str, start: int, end: int) -> Iterator[O
     options = context.options
     for number in range(start, end):
         seconds = options.began / 1000 + number / options.perSecond - number % 2 * options.late
-        shop = number % 20 and (1 if options.hot else number % 20)
+        shop = number % 20 and (2 if options.hot else number % 20)
         yield number, f"shop {shop}", datetime.fromtimestamp(seconds, UTC)
 
 

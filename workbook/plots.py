@@ -181,10 +181,8 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
 
     Raises `TimeoutError` after that many `seconds`.
     """
-    alt = "Bars for each batch: its seconds by phase, its rows with the late ones in front, and "
-    alt += "the rows that wait in the source, unless all of these are 0."
     handle = DisplayHandle()
-    _show(query_panels([]), alt, handle.display)
+    _show(query_panels([]), "No batches yet.", handle.display)
     end, count = time.monotonic() + seconds, 0
     while count < batches:
         if time.monotonic() > end:
@@ -192,7 +190,9 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
         time.sleep(REDRAW_SECONDS)
         query = metrics.query(name)
         count = query.batches_total
-        _show(query_panels(query.batches[1:batches]), alt, handle.update)
+        figure = query_panels(query.batches[1:batches])
+        alt = "Bars for each batch: " + " | ".join(axis.get_title() for axis in figure.axes)
+        _show(figure, alt, handle.update)
 
 
 def query_panels(batches: Sequence[BatchMetrics]) -> Figure:

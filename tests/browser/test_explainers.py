@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_lab import CHROMIUM, PICTURES
+from tests.browser.test_lab import CHROMIUM
+from tests.browser.test_lab import keep_a_picture as keep
 from workbook.explainers import HERE, Explainer, crash_explainer, watermark_explainer
 
 LIGHT, DARK = "true", "false"  # what JupyterLab says of its theme
@@ -45,11 +46,6 @@ def show(page: Any, explainer: Explainer, name: str, theme: str = LIGHT) -> None
     css = (HERE / "explainers.css").read_text()
     page.set_content(PAGE % (css, "white" if theme == LIGHT else "#111111", theme, drawn))
     page.wait_for_selector(".told:not(:empty)")
-
-
-def keep(page: Any, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=str(PICTURES / f"{name}.png"))
 
 
 def told(page: Any) -> str:

@@ -118,7 +118,7 @@ def test_notebook_runs_without_stderr(lab: str, page: object, name: str) -> None
     cells = page.evaluate(RUN_ALL)
     assert not any(page.evaluate(FOLDED))
     assert page.evaluate(HEIGHT_OF_OUTPUTS, question) > 0, "the answer cannot be seen afterwards"
-    _keep_a_picture(page, name)
+    keep_a_picture(page, name)
 
     outputs = [output for cell in cells for output in cell["outputs"]]
     errors = [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
@@ -145,7 +145,7 @@ def test_explainers_work_in_the_lab(lab: str, page: object) -> None:
     assert "second 48" in page.text_content(".explainer .told")
     page.click("text=kill -9")
     assert page.locator(".places.killed").count() == 1
-    _keep_a_picture(page, "explainers")
+    keep_a_picture(page, "explainers")
 
 
 def _code_cells(name: str) -> list[nbformat.NotebookNode]:
@@ -164,7 +164,7 @@ def _with_an_answer(name: str) -> int:
     return next(at for at, (cell, hidden) in enumerate(folded) if hidden and cell.outputs)
 
 
-def _keep_a_picture(page: object, name: str) -> None:
+def keep_a_picture(page: object, name: str) -> None:
     """For people: what the browser showed is in .work/browser/ after the test."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=str(PICTURES / f"{name}.png"))

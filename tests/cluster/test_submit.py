@@ -2,7 +2,7 @@
 
 Only who knows the cluster's secret can use it, and other users cannot learn it.
 
-The workers' Python is one that has all but this package, so that it must have been sent.
+The workers' Python has pyspark and pyarrow and nothing else: the package must have been sent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import site
 import subprocess
 import sys
 import urllib.request
@@ -22,6 +21,7 @@ import pytest
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.faults.spare_driver import PROJECT, SECONDS
+from tests.versions.environments import NEWEST, lean_python
 from tutorial_pkg.session.java import find_java
 from workbook.cluster import Cluster
 
@@ -30,29 +30,8 @@ LINES = 1_000
 RAN = [f"lines {LINES} {LINES}"]
 
 
-@pytest.fixture(scope="module")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """This Python with its packages, but for those that are installed in place, as ours is."""
-    packages = ":".join(site.getsitepackages())
-    script = tmp_path_factory.mktemp("bare") / "python"
-    script.write_text(
-        f'#!/bin/sh\nPYTHONPATH=$PYTHONPATH:{packages} exec {sys.executable} -S "$@"\n'
-    )
-    script.chmod(0o755)
-    done = subprocess.run(
-        [script, "-c", "import pyspark, tutorial_pkg"],
-        cwd=script.parent,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "No module named 'tutorial_pkg'" in done.stderr, "the tests would prove nothing"
-    return script
-
-
 @pytest.fixture
-def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
+def environment(cluster: Cluster) -> dict[str, str]:
     """The documented variables; only the driver finds the package without them."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -61,7 +40,7 @@ def environment(cluster: Cluster, bare_python: Path) -> dict[str, str]:
         "MASTER": cluster.url,
         "SPARK_CONF_DIR": str(cluster.conf),
         "JAVA_HOME": str(find_java().home),
-        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_PYTHON": str(lean_python(NEWEST)),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PATH": ":".join(paths),
     }

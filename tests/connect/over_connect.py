@@ -5,6 +5,7 @@ A Python has either classic sessions or those of Spark Connect, so this is a sep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from spark_connector_tests import examine_source
+from tests.faults.log_account import items_in
 from tests.integration import kit_subjects
 from tutorial_pkg import (
     last_error,
@@ -36,11 +38,6 @@ def written(lines: DataFrame, folder: Path, name: str = "cpu_log") -> Any:
     return writer.trigger(availableNow=True).start(str(folder / "out"))
 
 
-def items(folder: Path) -> list[str]:
-    files = sorted((folder / "out").glob("data.*.csv"))
-    return sorted(line.split(",", 2)[2] for file in files for line in file.read_text().splitlines())
-
-
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
     file = tmp_path / "in.txt"
@@ -59,7 +56,7 @@ def test_files_are_read_and_logged(spark: SparkSession, lines: Path, tmp_path: P
     stream = spark.readStream.format("file_lines").option("maxRowsPerTrigger", 400)
     for _ in range(2):  # the second one finds nothing new
         assert written(stream.load(str(lines)), tmp_path).awaitTermination(SECONDS)
-    assert items(tmp_path) == sorted(LINES)
+    assert items_in(tmp_path / "out") == Counter(LINES)
     assert spark.read.format("file_lines").load(str(lines)).count() == len(LINES)
     log = spark.read.format("cpu_log").load(str(tmp_path / "out"))
     assert sorted(row.item for row in log.collect()) == sorted(LINES)
@@ -77,12 +74,11 @@ def test_lines_come_over_the_network(
     query = writer.start(str(tmp_path / "out"))
     wait_until(lambda: log.exists() and network_status(log).listening, SECONDS, "listening")
     send_lines("127.0.0.1", port, LINES)
-    wait_until(lambda: len(items(tmp_path)) >= len(LINES), SECONDS, "all lines logged")
+    wait_until(
+        lambda: items_in(tmp_path / "out").total() >= len(LINES), SECONDS, "all lines logged"
+    )
     query.stop()
-    assert items(tmp_path) == sorted(LINES)
-
-
-# ---- The builder -----------------------------------------------------------------------------
+    assert items_in(tmp_path / "out") == Counter(LINES)
 
 
 # ---- Errors and metrics ----------------------------------------------------------------------

@@ -129,7 +129,7 @@ def _copies_while_it_is_written(
     copies, moment, directory = {}, random.Random(20261121), disk.mount_point
     query = start_query(spark, directory, port, processingTime="100 milliseconds")
     wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")
-    with Sender("line", port, reconnect=False, most=20) as sender:
+    with Sender(port) as sender:
         wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
         for number in range(failures):
             time.sleep(moment.uniform(0, 3))  # a random moment is what this is about

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +132,3 @@ def test_bursts(spark: SparkSession) -> None:
         ((f"max(newest, {time})", time), "newest"),
         (("self.burst.clear()", "self.burst.update((0, 0))"), "rows of state are left"),
     )
-
-
-@pytest.fixture(autouse=True)
-def no_queries(spark: SparkSession) -> Iterator[None]:
-    yield
-    for query in spark.streams.active:
-        query.stop()

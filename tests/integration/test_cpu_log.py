@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from tests.faults.log_account import items_in
 from tutorial_pkg import parse_cpu_log
 from tutorial_pkg.connectors.cpu_log.record import read_record
 
@@ -61,22 +61,6 @@ def drain(df: DataFrame, out: Path, **options) -> None:
         query.stop()
 
 
-def lines(out: Path) -> list[str]:
-    texts = [file.read_text() for file in out.glob("data.*.csv")]
-    assert all(text.endswith("\n") for text in texts)
-    return [line for text in texts for line in text.splitlines()]
-
-
-def items(out: Path) -> Counter[str]:
-    return Counter(line.split(",", 2)[2] for line in lines(out))
-
-
-def error_of(query: StreamingQuery) -> str:
-    with pytest.raises(StreamingQueryException) as failed:
-        query.awaitTermination(120)
-    return str(failed.value)
-
-
 def test_awkward_items_are_read_back(spark: SparkSession, out: Path) -> None:
     expected = Counter([*AWKWARD, "x" * (1 << 20), "\n" * (1 << 16)])
     df = spark.createDataFrame([(item,) for item in expected], "item STRING").repartition(2)
@@ -103,27 +87,17 @@ def test_stream_reads_what_a_stream_writes(spark: SparkSession, feed: Feed, out:
     reader.stop()
     writer.stop()
     assert Counter(row.item for row in spark.table("tail").collect()) == Counter(feed.items)
-    assert items(out) == Counter(feed.items)
+    assert items_in(out) == Counter(feed.items)
     assert (out / "data.0.1.csv").exists()
     spark.catalog.dropTempView("tail")
 
 
-def test_set_back_checkpoint_is_an_error(feed: Feed, out: Path) -> None:
-    for _ in range(2):
-        feed.add(50)
-        drain(feed.stream(), out)
-    for file in (out.parent / "checkpoint").rglob("*1*"):  # of batch 1, and their checksums
-        file.unlink()
-    feed.add(50)
-    error = error_of(start(feed.stream(), out))
-    assert str(out) in error and "batch 1" in error and "`failOnDuplicates`" in error
-    assert items(out) == Counter(feed.items[:100]), "nothing lost or duplicated"
-    drain(feed.stream(), out, failOnDuplicates="false")
-    assert not Counter(feed.items) - items(out), "nothing lost"
-
-
-def test_plan_is_read_from_session_checkpoints(spark: SparkSession, feed: Feed, out: Path) -> None:
+def test_plan_is_read_from_the_checkpoint(spark: SparkSession, feed: Feed, out: Path) -> None:
+    """Without its plan, a batch of a checkpoint that was set back would count as repeated."""
     feed.add(1)
+    named = start(feed.stream(), out)
+    named.processAllAvailable()
+    named.stop()
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(out.parent / "checkpoints"))
     try:
         query = feed.stream().writeStream.format("cpu_log").queryName("named").start(str(out))
@@ -132,7 +106,7 @@ def test_plan_is_read_from_session_checkpoints(spark: SparkSession, feed: Feed, 
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
     record = read_record(out / "_cpu_log" / "record.json")
-    assert list(record.plans) == [query.id]
+    assert list(record.plans) == [named.id, query.id]
 
 
 def test_async_progress_tracking_is_refused(feed: Feed, out: Path) -> None:

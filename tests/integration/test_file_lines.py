@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 
 
 def append(path: Path, *lines: object) -> None:
@@ -28,24 +27,3 @@ def test_batch_agrees_with_spark_text(spark, folder):
     text = spark.read.text(str(folder))
     assert ours.schema == text.schema
     assert Counter(ours.collect()) == Counter(text.collect())
-
-
-def test_event_time_in_every_mode(spark, folder):
-    append(folder / "log", "1583309377078,a", "bad", "1583309377079,b")
-
-    def load(**options: str) -> list[tuple]:
-        reader = spark.read.format("file_lines").options(eventTime="millis_prefix", **options)
-        rows = reader.load(str(folder)).selectExpr("value", "unix_millis(event_time)").collect()
-        return [tuple(row) for row in rows]
-
-    good = [("1583309377078,a", 1583309377078), ("1583309377079,b", 1583309377079)]
-    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")  # it must not matter
-    try:
-        assert load() == [good[0], ("bad", None), good[1]]
-        assert load(mode="dropMalformed") == good
-        with pytest.raises(PySparkException, match="of line 'bad'; use mode=PERMISSIVE"):
-            load(mode="FAILFAST")
-        (folder / "log").write_text("bad\nworse\n")
-        assert load(mode="dropMalformed") == []
-    finally:
-        spark.conf.unset("spark.sql.timestampType")

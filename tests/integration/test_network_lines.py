@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_connector_tests.query_process import wait_until
 from tests.network_queries import (
     HOST,
     network_lines,
@@ -16,10 +15,10 @@ from tests.network_queries import (
     to_parquet,
 )
 from tests.since import since_4_2
-from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
+from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesReader
 from tutorial_pkg.connectors.network_lines.sender import send_lines
-from tutorial_pkg.core.spark_versions import ReadAllAvailable
+from tutorial_pkg.core.spark_versions import HAS_LIMITS, ReadAllAvailable
 
 
 def reader(directory: Path, port: int, **options: object) -> NetworkLinesReader:
@@ -37,6 +36,9 @@ def test_metadata_and_event_time(spark, tmp_path, free_ports) -> None:
     send_lines(HOST, port, ["1583309377078,a", "none"])
     send_lines(HOST, port + 1, ["0,b"])
     query.processAllAvailable()
+    if HAS_LIMITS:  # the source reports its lag
+        [source] = query.lastProgress["sources"]
+        assert source["latestOffset"] == source["endOffset"]
     query.stop()
     found = spark.read.parquet(str(tmp_path / "out"))
     assert found.dtypes == [
@@ -66,51 +68,25 @@ def test_available_now_opens_no_port(spark, tmp_path, free_ports) -> None:
         assert query.exception() is None
 
 
-@since_4_2
-def test_status_and_lag(spark, tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    query = start_query(spark, tmp_path, port)
-    log = tmp_path / "log"
-    assert str(network_status(log)) == f"Waiting for connection on port {port} ..."
-    send_lines(HOST, port, ["a", "bc"])
-    query.processAllAvailable()
-    wait_until(lambda: network_status(log).ports[port].lines == 2, 60, "2 lines in the status")
-    [source] = query.lastProgress["sources"]
-    assert source["latestOffset"] == source["endOffset"]
-    query.stop()
-    wait_until(lambda: not network_status(log).listening, 60, "the listener's end")
-    assert str(network_status(log)) == f"Port {port}: not listening; 2 lines, 5 bytes received"
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [
-        ("port", "0"),
-        ("parallelism", "65"),
-        ("maxLineBytes", "0"),
-        ("unterminated", "x"),
-        ("host", "*"),
-        ("host", "127.0.0.1 "),
-        ("tlsCertificate", "/none"),
-        ("allowedClients", "a,"),
-        ("prot", "1"),
-    ],
-)
-def test_option_errors(option: str, value: str) -> None:
-    with pytest.raises(ValueError, match=f"option `{option}`"):
-        NetworkLinesDataSource({"path": "log", option: value}).schema()
-
-
 @pytest.mark.parametrize(
     "options",
     [
+        {"port": "0"},
+        {"parallelism": "65"},
+        {"maxLineBytes": "0"},
+        {"unterminated": "x"},
+        {"host": "*"},
+        {"host": "127.0.0.1 "},
+        {"tlsCertificate": "/none"},
+        {"allowedClients": "a,"},
+        {"prot": "1"},
         {"port": "65535", "parallelism": "2"},
         {"tlsClientCa": __file__},
         {"allowedClients": "a"},
         {"tlsCertificate": __file__},
     ],
 )
-def test_options_that_do_not_fit_together(options: dict[str, str]) -> None:
+def test_wrong_option_is_named(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=f"`{[*options][-1]}`"):
         NetworkLinesDataSource({"path": "log", **options}).schema()
 

@@ -1,4 +1,4 @@
-"""peek, QueryMetrics and log_rows on real queries."""
+"""peek and log_rows on real queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
-from tutorial_pkg import LogRowsSink, Peeked, QueryMetrics, peek
+from tutorial_pkg import LogRowsSink, Peeked, peek
 
 
 def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:
@@ -64,20 +64,6 @@ def test_peek_refuses_what_it_cannot_show(spark: SparkSession) -> None:
     for rows in (0, 21, True):
         with pytest.raises(ValueError, match=r"`rows` must be in 1..20, got"):
             peek(stream, "rate", rows)
-
-
-def test_metrics_follow_a_query_to_its_end(
-    spark: SparkSession, tmp_path: Path, metrics: QueryMetrics
-) -> None:
-    df = lines(spark, tmp_path / "in", 100, 60)
-    run(df, tmp_path, "counted")
-    wait_until(lambda: metrics.query("counted").state == "stopped", 60, "the end")
-    query = metrics.query("counted")
-    assert [batch.rows_in for batch in query.batches] == [100, 60]
-    assert query.rows_in_total == 160
-    assert query.last is not None
-    assert query.last.seconds.keys() >= {"addBatch", "walCommit", "triggerExecution"}
-    assert query.last.rows_out is None, "the parquet sink does not count"
 
 
 def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import tutorial_pkg
 from spark_connector_tests.query_process import QueryProcess, wait_until
+from tests.faults.log_account import items_in
 from tests.versions.environments import NEWEST, OLDER, built_wheel, environment_like, lean_python
 from tutorial_pkg import network_status
 
@@ -86,12 +87,6 @@ def test_first_example_runs_from_the_wheel(
         subprocess.run(send, cwd=tmp_path, check=True, timeout=60)
         sent = Counter(DATA.read_text().splitlines())
         wait_until(lambda: items_in(tmp_path / "var" / "cpu-log") == sent, 120, "all lines logged")
-
-
-def items_in(cpu_log: Path) -> Counter[str]:
-    """What follows the time and the CPU load in each line of the log."""
-    lines = [line for file in cpu_log.glob("*.csv") for line in file.read_text().splitlines()]
-    return Counter(line.split(",", 2)[-1] for line in lines)
 
 
 def test_counter_resumes_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:

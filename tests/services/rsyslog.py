@@ -61,7 +61,3 @@ class Rsyslog:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
-
-    @property
-    def said(self) -> str:
-        return (self._folder / "output").read_text()

@@ -9,7 +9,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
@@ -199,21 +198,10 @@ def test_recreated_topic_is_reported(topics: Topics, topic: str) -> None:
 # ---- Brokers that are absent, or refuse ----------------------------------------------------------
 
 
-def test_suspended_broker_is_awaited(server: ServerProcess, topics: Topics, topic: str) -> None:
-    """Stopped, not killed: its topics are in its memory."""
-    topics.send(topic, range(10))
-    stream = reader(topics, subscribe=topic)
-    start = stream.initialOffset()
-    process = psutil.Process(server.pid)
-    process.suspend()
-    try:
-        hasty = reader(topics, subscribe=topic, **{"kafkaConsumer.pollTimeoutMs": 300})
-        with pytest.raises(Exception, match=r"does not respond"):
-            hasty.initialOffset()
-    finally:
-        process.resume()
-    batches, _ = read_all(stream, start)
-    assert len(column(batches, "value")) == 10
+def test_missing_broker_does_not_respond() -> None:
+    hasty = reader(Topics(UNUSED), subscribe="x", **{"kafkaConsumer.pollTimeoutMs": 300})
+    with pytest.raises(Exception, match="does not respond"):
+        hasty.initialOffset()
 
 
 @pytest.mark.parametrize(

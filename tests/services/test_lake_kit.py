@@ -19,7 +19,7 @@ from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from workbook.services import S3Server
 
-pytestmark = pytest.mark.soak  # more than a minute each; `test_lake` has the quick proofs
+pytestmark = pytest.mark.soak  # more than a minute each; notebook 16 has a quick proof
 FEW = 1_000  # rows
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql.types import LongType, StringType, StructType
 
 from tests.services.proxy import troubled
 from tests.unit.delta.test_delta import Query as DeltaQuery
@@ -18,8 +17,6 @@ from tests.unit.objects.folders import Query, options_of, rows, stream
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
 from workbook.services import S3Server
-
-ROW = StructType().add("id", LongType()).add("value", StringType())
 
 
 @pytest.fixture
@@ -153,8 +150,3 @@ def test_names_of_all_kinds(s3: S3Server, bucket: str) -> None:
         rows(f"{bucket}/in", endpoint=s3.uri)
     with pytest.raises(Exception, match="NoSuchBucket"):
         rows("s3://no-bucket/in", endpoint=s3.uri)
-    texts = [*names, "/", "a/b", ".", "..", "", None]
-    query = Query(f"{bucket}/out", ROW, endpoint=s3.uri, format="parquet", partitionBy="value")
-    query.write(0, [*enumerate(texts)])
-    read = rows(f"{bucket}/out", ROW, endpoint=s3.uri, format="parquet")
-    assert {row["id"]: row["value"] for row in read} == dict(enumerate(texts))

@@ -354,24 +354,6 @@ def test_consumer_that_would_lose_messages_is_refused(
 # ---- Servers that are absent, or refuse ----------------------------------------------------------
 
 
-def test_readers_survive_a_killed_server(tmp_path: Path) -> None:
-    with start_nats(tmp_path / "nats") as server:
-        streams = Streams(server.uri)
-        streams.make("S")
-        send_numbered(streams, "S", range(10))
-        stream = reader(streams, "S")
-        start = stream.initialOffset()
-        with working(streams, "S", tmp_path / "log") as run:
-            assert numbers_of(run, 10) == list(range(10))
-            server.kill()
-            server.restart()
-            send_numbered(streams, "S", range(10, 20))
-            assert numbers_of(run, 10) == list(range(10, 20))
-        batches, _ = read_all(stream, start)
-        assert len(column(batches, "data")) == 20
-        stream.stop()
-
-
 def test_missing_server_is_a_timeout(tmp_path: Path) -> None:
     missing = Streams(UNUSED)
     text = f"TimeoutError: NATS at {UNUSED} does not respond"

@@ -75,14 +75,14 @@ def test_imports_run_one_way() -> None:
     assert upwards == []
 
 
-def test_connectors_share_only_public_names() -> None:
+def test_connectors_use_only_public_names() -> None:
     """`connectors.file_lines` has names for others; `connectors.file_lines.offset` is its own."""
     inside = [
         f"{name} imports {imported}"
         for name in MODULES
         for imported in IMPORTS[name]
-        if room_of(name) == room_of(imported) == "connectors"
-        and imported.count(".") > 1
+        if room_of(name) == "connectors"
+        and imported.count(".") > {"builder": 0, "connectors": 1}.get(room_of(imported), 9)
         and name.split(".")[:2] != imported.split(".")[:2]
     ]
     assert inside == []

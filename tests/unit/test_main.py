@@ -8,17 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-import tutorial_pkg
 from tests.unit.network_lines.conftest import start  # noqa: F401
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines.receiver import RECEIVER_OPTIONS
-
-
-def test_version(capsys) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"tutorial_pkg {tutorial_pkg.__version__}\n"
 
 
 def test_no_arguments_list_the_commands(capsys) -> None:

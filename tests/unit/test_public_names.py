@@ -18,6 +18,8 @@ def test_editors_see_the_public_names() -> None:
     assert seen == modules
     assert all(hasattr(tutorial_pkg, name) for name in tutorial_pkg.__all__)
     assert set(tutorial_pkg.__all__) <= set(dir(tutorial_pkg))
+    docs = "".join(str(getattr(tutorial_pkg, name).__doc__) for name in tutorial_pkg.__all__)
+    assert "{options}" not in docs  # `documented` has put the table there
 
 
 def test_connector_imports_no_other_one() -> None:

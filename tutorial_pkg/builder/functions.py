@@ -187,7 +187,7 @@ def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
     for name, function in functions.items():
         if reason := _refusal(function):
             raise ValueError(
-                f"format `{format_name}`: `{name}` cannot travel to Spark's processes, because it "
+                f"format `{format_name}`: `{name}` cannot be sent to the tasks, because it "
                 f"{_captured(function)} ({reason}). Open such things in `create` or `.connect`, "
                 "which run where they are used"
             )

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tutorial_pkg.builder import SinkBuilder, SourceBuilder
-from tutorial_pkg.builder.functions import FunctionError, Functions
 
 LOCK = threading.Lock()
 
@@ -40,6 +39,7 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
     "look": lambda f: SourceBuilder.replayable("f", "n LONG", look=f, read=nothing),
     "read of a page": lambda f: SourceBuilder.cursor("f", "n LONG", f),
     "flush": lambda f: SinkBuilder.stream("f", nothing).flush(f),
+    "listen": lambda f: SourceBuilder.pushed("f", "n LONG", f),
     "option": lambda f: SinkBuilder.stream("f", nothing).option("o", f, 1, "an option"),
 }
 
@@ -51,18 +51,6 @@ def test_function_must_fit_and_run_when_called(name: str) -> None:
     for form in (coroutine, partial(coroutine, 1), generator, lambda: None, 3):
         with pytest.raises(TypeError):
             SETTERS[name](form)
-
-
-def test_error_with_a_name_that_is_not_utf_8() -> None:
-    """Spark's worker writes UTF-8: the error's text, and that of its cause."""
-
-    def read(name: str) -> None:
-        raise FileNotFoundError(name)
-
-    for name, text in (("caf\udce9", "caf\\udce9"), ("café", "café")):
-        with pytest.raises(FunctionError, match=re.escape(text)) as error:
-            Functions("format", {"read": read}).call("read", "me", name)
-        assert isinstance(error.value.__cause__, FileNotFoundError) == (name == text)
 
 
 def in_a_closure() -> tuple[str, Any]:

@@ -1,21 +1,18 @@
-"""Our own connectors: what they import, and that nothing they pickle or raise holds a secret."""
+"""Our own connectors: a missing client is named, and nothing they pickle or raise is a secret."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructType
 
-import tutorial_pkg.connectors
 from tutorial_pkg import (
     DeltaDataSource,
     KafkaDataSource,
@@ -25,26 +22,9 @@ from tutorial_pkg import (
     builder,
 )
 
-CONNECTORS = Path(tutorial_pkg.connectors.__path__[0])
 ROW = StructType().add("id", LongType())
 VALUE = StructType().add("value", StringType())
 DATA = StructType().add("data", StringType())
-
-
-def imported(file: Path) -> Iterator[str]:
-    """Yield the names that a file imports, also within functions."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def test_connectors_use_only_public_names_of_the_builder() -> None:
-    public = {f"tutorial_pkg.builder.{name}" for name in builder.__all__}
-    for file in CONNECTORS.rglob("*.py"):
-        used = {name for name in imported(file) if name.startswith("tutorial_pkg.builder.")}
-        assert used <= public, file
 
 
 def test_error_names_the_missing_client() -> None:

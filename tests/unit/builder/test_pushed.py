@@ -123,8 +123,3 @@ def test_positions_belong_to_their_instances(tmp_path: Path) -> None:
         assert sorted(resumed, key=str) == expected
     with running(source, tmp_path, parallelism=3) as run:
         assert "set `parallelism` to 2" in run.failure()
-
-
-def test_wrong_listen_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="`listen` must be a function of"):
-        SourceBuilder.pushed("feed", "number LONG", lambda emit: None)  # type: ignore[arg-type, misc]

@@ -20,22 +20,6 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("data", "lines"),
-    [
-        (b"", []),
-        (b"\n", [""]),
-        (b"a\r\n\r\n", ["a", ""]),
-        (b"a\r\r\n", ["a\r"]),
-        (b"a\rb\n", ["a\rb"]),
-        (b"\x00\n\xef\xbb\xbfx\n", ["\x00", "\ufeffx"]),
-        (b"ok\n\xff\xc3\n\xa9\n", ["ok", "\ufffd\ufffd", "\ufffd"]),
-    ],
-)
-def test_lines(data, lines):
-    assert to_lines(data).to_pylist() == lines
-
-
 def test_random_bytes_split_as_in_python():
     chance = random.Random(20)
     for _ in range(3000):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,6 @@ from tutorial_pkg.core.options import (
     Options,
     boolean,
     choice,
-    documented,
     integer,
     local_directory,
     not_empty,
@@ -91,22 +89,6 @@ def test_unknown_option_gets_a_suggestion():
         OPTIONS.parse({"path": "log", "zzz": "1"})
     with pytest.raises(AttributeError, match=r"`max_rows` is declared; did you mean `maxRows`\?"):
         OPTIONS.parse({"path": "log"}).max_rows  # noqa: B018
-
-
-def test_docstring_gets_the_table():
-    @documented(OPTIONS)
-    class Demo:
-        """A demo.
-
-        Options:
-        {options}
-        """
-
-    table = inspect.getdoc(Demo)
-    assert "Options:\n    path (a directory; required): where the log lives\n" in table
-    assert "\n    port (1..65535; default 11000): the first port" in table
-    assert "    maxRows (a number from 1; not set by default): rows of a batch" in table
-    assert "{options}" not in table
 
 
 # ---- A family of options -------------------------------------------------------------------------

@@ -80,13 +80,6 @@ def test_positions_continue_after_reopening(tmp_path) -> None:
     reopened.close()
 
 
-def test_open_segment_is_never_deleted(tmp_path) -> None:
-    log = write(tmp_path, PAYLOADS)
-    log.delete_below(log.end + 1_000)
-    assert read(tmp_path, 0, log.end) == PAYLOADS
-    log.close()
-
-
 def test_deleted_lines_are_an_error(tmp_path) -> None:
     log = write(tmp_path, PAYLOADS, segment_bytes=1)
     log.delete_below(log.end)

@@ -12,18 +12,6 @@ from tutorial_pkg.connectors.file_lines import tailing as tailing_module
 from tutorial_pkg.connectors.file_lines.line_file import LineFile
 
 
-def test_half_a_line_is_held_back(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("one\ntw")
-    tailing = Tailing(log)
-    assert tailing.batch() == ["one"]
-    before = tailing.offset
-    assert tailing.batch() == []
-    assert tailing.offset == before
-    append(log, "o")
-    assert tailing.batch() == ["two"]
-
-
 @pytest.mark.parametrize("name", ["later", "*.later"])
 def test_a_missing_file_is_waited_for(tmp_path, name):
     tailing = Tailing(tmp_path / name)

@@ -143,7 +143,7 @@ def test_rotation_without_receiver_loses_nothing(
 @pytest.mark.parametrize(
     ("file_name", "names", "broken", "reason"),
     [
-        ("server", [HOST], False, "shows a certificate that is not to be trusted: certificate has"),
+        ("server", [HOST], False, "presented an untrusted certificate: certificate has"),
         ("host-7", ["host-7"], False, "does not accept this sender's certificate"),
         ("host-7", ["host-7"], True, "host-7.pem cannot be used"),
     ],

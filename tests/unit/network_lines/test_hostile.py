@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from spark_connector_tests.query_process import wait_until
+from tests.soak import few_or_many
 from tests.unit.network_lines.running import HOST, SECONDS, Running
 from tutorial_pkg.connectors.network_lines.protocol import greeting
 from tutorial_pkg.connectors.network_lines.sender import send_lines
@@ -42,6 +43,7 @@ def reply(running: Running, data: bytes) -> bytes:
         b"\0network_lines " + NESTED + b"\n",
         b"\0network_lines \n",
         b'\0network_lines {"version":"\\ud800","name":"a"}\n',
+        b'\0network_lines {"version":1,"name":"a"}\n',
         b'\0network_lines {"version":3,"name":"a"}\n',
         b'\0network_lines {"version":2,"name":"\\ud800"}\n',
         b'\0network_lines {"version":2,"name":"a\\n"}\n',
@@ -146,8 +148,11 @@ def noise(chance: random.Random, relp: bool) -> bytes:
     return chance.choice([*start, b""]) + b"".join(chance.choices(pieces, k=3))
 
 
-def fuzz(running: Running, relp: bool, seconds: float) -> None:
-    """Send noise for some seconds, while the lines of an honest sender all arrive."""
+@few_or_many("seconds", 2, 60)
+@pytest.mark.parametrize("relp", [False, True])
+def test_noise_harms_nobody(start, relp: bool, seconds: float) -> None:
+    """It comes for some seconds, while the lines of an honest sender all arrive."""
+    running = start(protocol="relp" if relp else "lines")
     chance, until, sent = random.Random(49), time.monotonic() + seconds, []
     process, memory = psutil.Process(os.getpid()), 0
     while time.monotonic() < until:
@@ -178,14 +183,3 @@ def honest(running: Running, relp: bool, line: bytes) -> None:
             client.sendall(line + b"\n")
             client.shutdown(socket.SHUT_WR)
             assert client.recv(100) == b""
-
-
-@pytest.mark.parametrize("relp", [False, True])
-def test_noise_harms_nobody(start, relp: bool) -> None:
-    fuzz(start(protocol="relp" if relp else "lines"), relp, seconds=2)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("relp", [False, True])
-def test_noise_for_a_minute(start, relp: bool) -> None:
-    fuzz(start(protocol="relp" if relp else "lines"), relp, seconds=60)

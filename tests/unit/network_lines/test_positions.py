@@ -76,15 +76,6 @@ def test_frame_holds_only_what_changed(start) -> None:
     assert len(position_of(running)) == 1_000
 
 
-@pytest.mark.parametrize("version", [1, 3])
-def test_another_version_is_refused(start, version: int) -> None:
-    running = start()
-    with running.connect() as client:
-        client.sendall(b'\0network_lines {"version":%d,"name":"host-7"}\n' % version)
-        refused = json.loads(client.recv(65536))["refused"]
-    assert "both ends must have the same release" in refused
-
-
 def test_welcome_of_a_large_position(start) -> None:
     running, text = start(), "x" * 3_900
     with Client(running) as client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import os
 import signal
 import socket
@@ -11,16 +10,16 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_connector_tests.query_process import wait_until
+from tests.stream_runs import running
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
 from tutorial_pkg.connectors.network_lines import NetworkLinesDataSource, network_status
@@ -29,7 +28,7 @@ from tutorial_pkg.connectors.network_lines.sender import send_lines
 from tutorial_pkg.durable_log import handover, lock
 from tutorial_pkg.durable_log.lock import LogLockedError
 
-ALL = ReadAllAvailable()
+reading = partial(running, NetworkLinesDataSource)  # a query
 PROJECT = Path(__file__).parents[3]
 
 
@@ -53,139 +52,85 @@ def _listens(folder: Path, port: int) -> bool:
     return status.listening and port in status.ports
 
 
-class Query:
-    """A reader, called as Spark calls it; `offset` is its checkpoint."""
-
-    def __init__(self, path: Path, offset: dict[str, Any] | None = None, **options: str) -> None:
-        source = NetworkLinesDataSource({"path": str(path), **options})
-        self.reader: Any = source.streamReader(None)
-        self.offset = offset or self.reader.initialOffset()
-        self.stopped = False
-
-    def stop(self) -> None:
-        if not self.stopped:
-            self.reader.stop()
-        self.stopped = True
-
-    def read(self) -> list[str]:
-        """Commit the previous batch as Spark does, and return the new lines."""
-        self.reader.commit(self.offset)
-        end = self.reader.latestOffset(self.offset, ALL)
-        parts = self.reader.partitions(self.offset, end)
-        self.offset = json.loads(json.dumps(end))
-        batches = [batch for part in parts for batch in self.reader.read(part)]
-        return [value for batch in batches for value in batch.column("value").to_pylist()]
-
-    def read_until(self, count: int) -> list[str]:
-        found: list[str] = []
-
-        def enough() -> bool:
-            found.extend(self.read())
-            return len(found) >= count
-
-        wait_until(enough, SECONDS, f"{count} lines")
-        return found
-
-
-@pytest.fixture
-def query() -> Iterator[Callable[..., Query]]:
-    opened: list[Query] = []
-
-    def start(*words: Any, **options: str) -> Query:
-        opened.append(Query(*words, **options))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.stop()
-
-
-def test_receiver_outlives_queries(tmp_path, free_ports, query) -> None:
+def test_receiver_outlives_queries(tmp_path, free_ports) -> None:
     port = free_ports(1)
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["before any query"])
-        first = query(tmp_path)
-        assert first.read_until(1) == ["before any query"]
-        first.stop()
+        with reading(tmp_path) as first:
+            assert first.rows_until(bool) == ["before any query"]
         send_lines(HOST, port, ["while none runs"])
-        second = query(tmp_path, first.offset)
-        assert second.read_until(1) == ["while none runs"]
-    assert second.read() == []
-    with receiving(tmp_path, port):
-        send_lines(HOST, port, ["after the receiver's restart"])
-        assert second.read_until(1) == ["after the receiver's restart"]
+    with reading(tmp_path, first.offset) as second:
+        assert second.rows_until(bool) == ["while none runs"]
+        assert second.rows() == []
+        with receiving(tmp_path, port):
+            send_lines(HOST, port, ["after the receiver's restart"])
+            assert second.rows_until(bool) == ["after the receiver's restart"]
 
 
-def test_committed_segments_are_deleted(tmp_path, free_ports, query) -> None:
+def test_committed_segments_are_deleted(tmp_path, free_ports) -> None:
     port = free_ports(1)
     line = "x" * 999
     with receiving(tmp_path, port):
         send_lines(HOST, port, [line] * 150_000)
         segments = lambda: sorted((tmp_path / str(port)).glob("*.segment"))  # noqa: E731
         assert len(segments()) == 3
-        reading = query(tmp_path)
-        assert len(reading.read_until(150_000)) == 150_000
-        reading.read()
-        wait_until(lambda: len(segments()) == 1, SECONDS, "deleted segments")
+        with reading(tmp_path) as run:
+            assert len(run.rows_until(lambda rows: len(rows) >= 150_000)) == 150_000
+            run.reader.commit(run.offset)
+            wait_until(lambda: len(segments()) == 1, SECONDS, "deleted segments")
 
 
-def test_log_has_one_writer_and_one_reader(tmp_path, free_ports, query, monkeypatch) -> None:
+def test_log_has_one_writer_and_one_reader(tmp_path, free_ports, monkeypatch) -> None:
     port = free_ports(2)
     monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(lock.WriterLock.__init__, "__defaults__", (0.0,))
-    with receiving(tmp_path, port):
-        query(tmp_path).read()
+    with receiving(tmp_path, port), reading(tmp_path) as run:
+        run.rows()
         with pytest.raises(LogLockedError, match=f"{tmp_path}/query is in use by process"):
             handover.ReceivedLogs(str(tmp_path), "port")
         with pytest.raises(LogLockedError, match=f"{tmp_path} is in use by process"):
             receive(tmp_path, {"port": str(port + 1)}, threading.Event())
 
 
-def test_glob_finds_new_receivers(tmp_path, free_ports, query) -> None:
+def test_glob_finds_new_receivers(tmp_path, free_ports) -> None:
     port = free_ports(3)
     (tmp_path / "notes.txt").touch()
     (tmp_path / "empty").mkdir()
     with receiving(tmp_path / "a", port), receiving(tmp_path / "b", port + 1):
-        reading = query(tmp_path / "*")
-        for each, name in ((port, "a"), (port + 1, "b")):
-            send_lines(HOST, each, [f"{name} {number}" for number in range(3)])
-        assert sorted(reading.read_until(6)) == ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
-        with receiving(tmp_path / "c", port + 2):
-            send_lines(HOST, port + 2, ["c"])
-            assert reading.read_until(1) == ["c"]
-            assert reading.offset.keys() == {
-                f"a/{port}",
-                f"b/{port + 1}",
-                f"c/{port + 2}",
-                "log",
-            }
-            reading.stop()
-            send_lines(HOST, port, ["later"])
-            again = query(tmp_path / "*", reading.offset, includeMetadata="true")
-            assert again.read_until(1) == ["later"]
+        with reading(tmp_path / "*") as run:
+            for each, name in ((port, "a"), (port + 1, "b")):
+                send_lines(HOST, each, [f"{name} {number}" for number in range(3)])
+            expected = ["a 0", "a 1", "a 2", "b 0", "b 1", "b 2"]
+            assert sorted(run.rows_until(lambda rows: len(rows) >= 6)) == expected
+            with receiving(tmp_path / "c", port + 2):
+                send_lines(HOST, port + 2, ["c"])
+                assert run.rows_until(bool) == ["c"]
+            assert run.offset.keys() == {f"a/{port}", f"b/{port + 1}", f"c/{port + 2}", "log"}
+        send_lines(HOST, port, ["later"])
+        with reading(tmp_path / "*", run.offset, includeMetadata="true") as again:
+            assert again.rows_until(bool) == ["later"]
 
 
-def test_missing_folder_is_an_error(tmp_path, free_ports, query, monkeypatch) -> None:
+def test_missing_folder_is_an_error(tmp_path, free_ports, monkeypatch) -> None:
     monkeypatch.setattr(handover, "PATIENCE_SECONDS", 0.1)
     port = free_ports(1)
     with receiving(tmp_path / "a", port):
         send_lines(HOST, port, ["line"])
-        reading = query(tmp_path / "*")
-        reading.read_until(1)
-        reading.stop()
+        with reading(tmp_path / "*") as run:
+            run.rows_until(bool)
     (tmp_path / "a").rename(tmp_path.with_name("elsewhere"))
-    with pytest.raises(ValueError, match=rf"has read port a/{port} up to position \d+, but the lo"):
-        query(tmp_path / "*", reading.offset).read()
+    text = rf"has read port a/{port} up to position \d+, but the lo"
+    with reading(tmp_path / "*", run.offset) as again, pytest.raises(ValueError, match=text):
+        again.rows()
 
 
-def test_shortened_log_is_an_error(tmp_path, free_ports, query) -> None:
+def test_shortened_log_is_an_error(tmp_path, free_ports) -> None:
     """New lines would fill the gap, and the query would skip them."""
     port = free_ports(1)
     with receiving(tmp_path, port):
         send_lines(HOST, port, ["one"] * 100)
-        reading = query(tmp_path)
-        assert reading.read_until(100) and reading.read() == []
-        reading.stop()
+        with reading(tmp_path) as run:
+            assert run.rows_until(lambda rows: len(rows) >= 100) and run.rows() == []
     [segment] = (tmp_path / str(port)).glob("*.segment")
     os.truncate(segment, 0)
     expected = rf"the query has read port {port} up to position \d+, but the log .* holds 0 to 0"

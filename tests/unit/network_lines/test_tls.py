@@ -111,10 +111,10 @@ def test_renewed_files_need_no_restart(start, tmp_path) -> None:
     running = start(**mine.files())
     send(running, ["before"], mine.client("host-7"))
     mine.issue("server", "127.0.0.1", until=PAST)
-    with pytest.raises(SenderRefusedError, match="not to be trusted: certificate has expired"):
+    with pytest.raises(SenderRefusedError, match="untrusted certificate: certificate has expired"):
         send(running, ["expired"], mine.client("host-7"))
     mine.server.write_text("half written")
-    with pytest.raises(SenderRefusedError, match="not to be trusted: certificate has expired"):
+    with pytest.raises(SenderRefusedError, match="untrusted certificate: certificate has expired"):
         send(running, ["expired"], mine.client("host-7"))
     mine.issue("server", "127.0.0.1")
     send(running, ["after"], mine.client("host-7"))

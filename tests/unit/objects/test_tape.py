@@ -21,25 +21,12 @@ def read(run: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
     return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
-def test_source_resumes_and_repeats_a_batch(tmp_path: Path) -> None:
-    (tmp_path / "b").write_text("1\n2\n")
-    run = stream(tmp_path)
-    start = run.offset
-    assert run.rows() == ["1", "2"]
-    (tmp_path / "a").write_text("late\n")
-    again = stream(tmp_path, run.offset)
-    assert again.rows() == ["late"]
-    (tmp_path / "c").write_text("3\n")
-    third = stream(tmp_path, again.offset)
-    assert third.rows() == ["3"]
-    assert third.rows() == []
-    assert read(stream(tmp_path), start, run.offset) == ["1", "2"]
-
-
 def test_two_drivers_of_a_query_share_a_tape(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     one = stream(tmp_path)
+    start = one.offset
     assert one.rows() == ["1"]
+    assert read(stream(tmp_path), start, one.offset) == ["1"]  # the batch is repeated
     other = stream(tmp_path, one.offset)
     assert other.rows() == []
     (tmp_path / "c").write_text("2\n")

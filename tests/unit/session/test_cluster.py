@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
-import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +14,6 @@ from tutorial_pkg.session.cluster import (
     await_workers,
     check_master,
     describe_session,
-    package_zip,
     ships,
 )
 
@@ -36,24 +31,6 @@ def test_shipping_can_be_switched_off() -> None:
     assert (ships("true"), ships("False")) == (True, False)
     with pytest.raises(ValueError, match=r"`spark.tutorial_pkg.ship`.*'no'"):
         ships("no")
-
-
-NOT_ON_WORKERS = "matplotlib IPython psycopg adbc_driver_postgresql confluent_kafka nats google"
-IMPORTED = f"""
-import sys
-sys.modules |= dict.fromkeys("{NOT_ON_WORKERS}".split())
-sys.path.insert(0, sys.argv[1])
-import tutorial_pkg
-print(tutorial_pkg.__file__)
-"""
-
-
-def test_package_imports_from_its_zip(tmp_path: Path) -> None:
-    archive = package_zip(tmp_path / "new")
-    assert all(name.endswith(".py") for name in zipfile.ZipFile(archive).namelist())
-    command = [sys.executable, "-c", IMPORTED, str(archive)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == f"{archive}/tutorial_pkg/__init__.py", done.stderr
 
 
 def test_workers_know_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:

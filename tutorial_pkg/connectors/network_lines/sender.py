@@ -289,7 +289,7 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
         connected.close()
         why = getattr(error, "reason", None) or error
         if isinstance(error, ssl.SSLCertVerificationError):
-            text = f"{host} shows a certificate that is not to be trusted: {error.verify_message}"
+            text = f"{host} presented an untrusted certificate: {error.verify_message}"
         elif isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
             text = (
                 f"{host} does not start TLS: {why}. It probably expects no TLS (leave out `tls`, "
