@@ -18,7 +18,7 @@ NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sani
 # Where this is set, as in many containers, each of Spark's processes would compile the package.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lab test check style soak demo book bench lock wheelhouse clean
+.PHONY: help lab test check style soak book bench lock wheelhouse clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -43,9 +43,6 @@ style: $(READY) ## the code's style and types
 
 soak: $(READY) ## the rest: many kills, fuzzers, all subjects of the kit (hours; PART=3/15 is a part)
 	$(PYTEST) -m soak $(if $(PART),--part $(PART)) tests
-
-demo: $(READY) ## log this machine's CPU with Spark for some seconds and draw it
-	$(BIN)/python -m workbook demo
 
 book: $(READY) ## the notebooks and docs/ as a static book in .work/book
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . .work/book

@@ -22,15 +22,11 @@ def post(folder: Path, batches: Iterable[Sequence[Row]]) -> None:
         # Spark ignores names with a dot. If it saw a draft, with today's time, it would consider
         # all files with older times too old to read.
         draft, file = folder / f".{number:05}.draft", folder / f"{number:05}.json"
-        draft.write_text("".join(_line(row) for row in rows))
+        lines = [json.dumps(row._asdict(), default=datetime.isoformat) + "\n" for row in rows]
+        draft.write_text("".join(lines))
         # Spark reads files in the order of their times, which have only seconds on some systems.
         os.utime(draft, (1_000_000_000 + number, 1_000_000_000 + number))
         draft.rename(file)
-
-
-def _line(row: Row) -> str:
-    values = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in row._asdict().items()}
-    return json.dumps(values) + "\n"
 
 
 def stream_of(spark: SparkSession, folder: Path, schema: str) -> DataFrame:

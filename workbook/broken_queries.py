@@ -16,9 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from tutorial_pkg import SinkBuilder, SourceBuilder
-from tutorial_pkg.builder import REQUIRED, SplitContext, integer
-
-Order = tuple[int, str, datetime]
 
 
 def order_stream(
@@ -32,35 +29,21 @@ def order_stream(
         late: the age of every second order, in seconds.
         hot: whether 19 of 20 orders are from one shop, instead of one from each of 20 shops.
     """
-    spark.dataSource.register(_ORDERS)
-    options = {"perSecond": per_second, "began": int(1000 * time.time()), "late": late}
-    reader = spark.readStream.format("orders").options(**options, hot=int(hot))
-    return reader.option("maxRowsPerTrigger", most).load()
+    began = time.time()
 
+    def look(context: Any) -> dict[str, tuple[int, int]]:
+        return {"all": (0, int((time.time() - began) * per_second))}
 
-def _look(context: SplitContext) -> dict[str, tuple[int, int]]:
-    options = context.options
-    millis = int(1000 * time.time()) - options.began
-    return {"all": (0, max(0, millis) * options.perSecond // 1000)}
+    def read(context: Any, split: str, start: int, end: int) -> Iterator[Any]:
+        for number in range(start, end):
+            seconds = began + number / per_second - number % 2 * late
+            shop = number % 20 and (2 if hot else number % 20)
+            yield number, f"shop {shop}", datetime.fromtimestamp(seconds, UTC)
 
-
-def _read(context: SplitContext, split: str, start: int, end: int) -> Iterator[Order]:
-    options = context.options
-    for number in range(start, end):
-        seconds = options.began / 1000 + number / options.perSecond - number % 2 * options.late
-        shop = number % 20 and (2 if options.hot else number % 20)
-        yield number, f"shop {shop}", datetime.fromtimestamp(seconds, UTC)
-
-
-_ORDERS = (
-    SourceBuilder.replayable("orders", "number LONG, shop STRING, time TIMESTAMP", _look, _read)
-    .distributed(2)
-    .option("perSecond", integer(1), REQUIRED, "how many orders arrive")
-    .option("began", integer(0), REQUIRED, "when the first one arrived, in epoch milliseconds")
-    .option("late", integer(0), 0, "how many seconds old every second order is")
-    .option("hot", integer(0), 0, "1: most orders are from one shop")
-    .build()
-)
+    schema = "number LONG, shop STRING, time TIMESTAMP"
+    source = SourceBuilder.replayable("orders", schema, look, read).distributed(2)
+    spark.dataSource.register(source.build())
+    return spark.readStream.format("orders").option("maxRowsPerTrigger", most).load()
 
 
 def scene(number: int, spark: SparkSession, folder: Path) -> StreamingQuery:

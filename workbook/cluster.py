@@ -28,10 +28,10 @@ WORKER = "org.apache.spark.deploy.worker.Worker"
 SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
-def run_cluster(folder: Path, workers: int) -> None:
+def run_cluster(folder: Path) -> None:
     """Run a cluster until Ctrl-C or SIGTERM, and print how to use it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt), Cluster(folder, workers) as cluster:
+    with contextlib.suppress(KeyboardInterrupt), Cluster(folder) as cluster:
         exports = f"export MASTER={cluster.url} SPARK_CONF_DIR={shlex.quote(str(cluster.conf))}"
         print(f"{exports}  # its page: {cluster.ui}")
         worker = f"'Worker.*{cluster.folder}/worker-1 '"
@@ -100,10 +100,6 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         Without a number, that is the first living one.
         """
         self._workers[number or self.workers[0]].close()
-
-    def kill_master(self) -> None:
-        """`kill -9` the master, so that no worker and no job can join any more."""
-        self._master.close()
 
     def close(self) -> None:
         for daemon in (*self._workers.values(), self._master):

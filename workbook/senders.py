@@ -49,18 +49,18 @@ def _reserve(port: int) -> bool:
     return True
 
 
-def wait_for_listener(port: int, query: Any = None, seconds: float = 60) -> None:
+def wait_for_listener(port: int, query: Any) -> None:
     """Wait until something listens on `port`, without connecting to it.
 
     Raises `TimeoutError`, or `RuntimeError` if the `query` that should listen has ended.
     """
 
     def listens() -> bool:
-        if is_free(port) and query is not None and not query.isActive:
+        if is_free(port) and not query.isActive:
             raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
         return not is_free(port)
 
-    wait_until(listens, seconds, f"a listener on port {port}")
+    wait_until(listens, 60, f"a listener on port {port}")
 
 
 class Command(QueryProcess):

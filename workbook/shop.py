@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbook.batches import post
 
@@ -15,25 +16,15 @@ START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-class Order(NamedTuple):
-    time: datetime
-    id: int
-
-
-class Payment(NamedTuple):
-    paid: datetime
-    order: int
-
-
-class Delivery(NamedTuple):
-    delivered: datetime
-    parcel: int
+Order = namedtuple("Order", "time id")
+Payment = namedtuple("Payment", "paid order")
+Delivery = namedtuple("Delivery", "delivered parcel")
 
 
 class Shop(NamedTuple):
-    orders: list[Order]
-    payments: list[Payment]
-    deliveries: list[Delivery]
+    orders: list[Any]
+    payments: list[Any]
+    deliveries: list[Any]
 
     def waits(self, seconds: int) -> list[tuple[int, int]]:
         """Return each paid order's second and its wait in seconds, for the first orders."""
@@ -63,8 +54,8 @@ def _at(second: int) -> datetime:
     return START + second * SECOND
 
 
-def _in_files(rows: Sequence[Order | Payment | Delivery]) -> list[list[NamedTuple]]:
-    files: list[list[NamedTuple]] = []
+def _in_files(rows: Sequence[Any]) -> list[list[Any]]:
+    files: list[list[Any]] = []
     for row in sorted(rows):
         number = (row[0] - START) // (SECONDS_PER_FILE * SECOND)
         files += [[] for _ in range(len(files), number + 1)]

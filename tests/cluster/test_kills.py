@@ -50,7 +50,7 @@ def test_query_outlives_the_master(tmp_path: Path, free_ports: Callable[[int], i
             assert not account.is_complete()
             cluster.add_worker()
             published()
-            cluster.kill_master()
+            cluster._master.close()
             account.send(LINES)
             published()
             account.check()

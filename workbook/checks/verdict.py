@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 from workbook.solved import record_solved
 
-More = ParamSpec("More")
 MOST_CHARACTERS = 300  # of a value in a message
 
 
@@ -49,9 +48,7 @@ def must_be(result: Any, expected: Any, what: str, why: str) -> None:
         raise Wrong(f"{what} {show(result)}; expected {show(expected)}, because {why}")
 
 
-def exercise(
-    start: str = "",
-) -> Callable[[Callable[Concatenate[Any, More], str]], Callable[Concatenate[Any, More], Verdict]]:
+def exercise(start: str = "") -> Callable[[Callable[..., str]], Callable[..., Verdict]]:
     """Make a check of a function that returns praise or raises `Wrong`.
 
     Any other exception comes from the learner's code and makes the answer wrong.
@@ -61,10 +58,8 @@ def exercise(
             the pair to return, such as `(look, read)`.
     """
 
-    def decorate(
-        examine: Callable[Concatenate[Any, More], str],
-    ) -> Callable[Concatenate[Any, More], Verdict]:
-        def judge(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+    def decorate(examine: Callable[..., str]) -> Callable[..., Verdict]:
+        def judge(answer: Any, /, *args: Any, **kwargs: Any) -> Verdict:
             if answer is None:
                 return NO_ANSWER
             try:
@@ -76,7 +71,7 @@ def exercise(
                 return Verdict(False, f"Your code raised {error_line(error)}.")
 
         @wraps(examine)
-        def check(answer: Any, /, *args: More.args, **kwargs: More.kwargs) -> Verdict:
+        def check(answer: Any, /, *args: Any, **kwargs: Any) -> Verdict:
             verdict = judge(answer, *args, **kwargs)
             if verdict.passed:
                 record_solved(check.__name__)
@@ -88,11 +83,11 @@ def exercise(
     return decorate
 
 
-def the_solution(check: Callable[More, Verdict]) -> Callable[More, Verdict]:
+def the_solution(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
     """Return the same check for the workbook's own solution; it records nothing as solved."""
     judge = vars(check)["judge"]
 
-    def of_the_solution(*args: More.args, **kwargs: More.kwargs) -> Verdict:
+    def of_the_solution(*args: Any, **kwargs: Any) -> Verdict:
         verdict: Verdict = judge(*args, **kwargs)
         return replace(verdict, message=f"the solution: {verdict.message}")
 

@@ -54,14 +54,6 @@ def test_answers_are_folded_until_their_explanation() -> None:
     assert folded == [False, False, False, True, True, False, False]
 
 
-def test_missing_package_is_one_line() -> None:
-    code = "import sys; sys.modules['matplotlib'] = None; from workbook.__main__ import main; "
-    command = [sys.executable, "-c", f"{code}sys.exit(main(['demo']))"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "pip install '.[workbook]'" in done.stdout
-
-
 # ---- Senders -------------------------------------------------------------------------------------
 
 
