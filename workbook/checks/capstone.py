@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter
 
-from spark_connector_tests import examine_sink, examine_source
+from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
 from workbook.checks.trial import (
     must_keep_all,
     rows_after_restart,
@@ -36,6 +36,8 @@ from workbook.ledger import (
     no_trouble,
 )
 
+_BIG = ["x" * 900] * 50
+_PAGE = [f"{number} {'x' * 900}" for number in range(52, 2, -1)]
 _CUT_OFF = "the reply is incomplete: each line ends with a newline."
 _REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises, the reason
     ("LAST shop", (), "", ["0"], "that follows OK."),
@@ -46,6 +48,8 @@ _REQUESTS: Any = (  # request, its lines, trouble, what `ask` returns or raises,
     ("LAST shop", (), BUSY, OSError, "nothing was done, so the caller may try again."),
     ("LAST shop", (), LOST, OSError, _CUT_OFF),
     ("PAGE shop 0", (), CUT, OSError, _CUT_OFF),
+    ("APPEND shop me BIG 50", _BIG, "", ["52"], "that follows OK."),
+    ("PAGE shop 0", (), "", ["50", *_PAGE], "one `recv` may return a part of it."),
     ("LAST", (), "", ValueError, "the ledger said NO, so repeating the request is useless."),
 )
 
@@ -114,9 +118,18 @@ def check_13_2(answer: Any) -> str:
         steps = [(120, others_append), (120, mixed), (3_000, no_trouble)]
         stream = spark.readStream.format("orders").options(**options)
         rows, _ = rows_after_restart(stream.load, folder, [partial(feed, *step) for step in steps])
-        last = server.books.last("shop")
+        last, requests = server.books.last("shop"), list[str]()
+
+        def count_pages(request: str) -> str:
+            requests.append(request)
+            return ""
+
+        feed(60, count_pages)
+        run_to_end(stream.load().writeStream.format("noop"), folder)
+        text = f"For 60 new entries you sent {len(requests)} requests; expected a few. Try to stop "
+        expect(len(requests) < 20, f"{text}at the page that has `start`.")
     numbers = [number for number, *_ in rows]
-    why = "the next unread number is LAST + 1. Pages shift while others append: use the numbers, "
+    why = "in order; the next is LAST + 1. Pages shift while others append: use the numbers, "
     why += "from the newest page to the oldest, and request a page again if it did not arrive."
     must_be(numbers, [*range(1, last + 1)], f"Of {last} entries these arrived:", why)
     expected = (last, f" order {last // 2} ")
@@ -154,6 +167,9 @@ def check_13_3(answer: Any) -> str:
         lines = ["nuts", " bolts ", ""] + ["nuts"] * 1_500
         steps = [(lines, ""), ([], ""), (["a"], BUSY), (["b", "c"], LOST), (["b", "d"], CUT)]
         run_and_restart(query, folder, [partial(feed, *step) for step in steps])
+        # The first query repeats its last batch after a second one, in another folder.
+        run_and_restart(query, folder, [dict, lambda: run_to_end(query(), folder / "other")])
+        expected.update(dict(expected))
         found = Counter(entries(server.address, "archive"))
         text = "After requests that were refused, lost or cut, and a repeated batch, the book lacks"
         text += f" {(expected - found).total()} lines and has {(found - expected).total()} too many"
@@ -169,11 +185,13 @@ def check_13_3(answer: Any) -> str:
 @exercise("(my_source, my_sink)")
 def check_13_4(answer: Any) -> str:
     """Can the kit try the source and the sink that the two functions of `answer` describe?"""
-    for describe, examine in zip(answer, (examine_source, examine_sink), strict=True):
+    kinds: Any = (StreamSource, examine_source), (StreamSink, examine_sink)
+    for describe, (kind, examine) in zip(answer, kinds, strict=True):
         with scratch() as folder:
-            books = {describe(folder / name).options.get("book") for name in ("one", "two")}
+            two = [describe(folder / name / "trial") for name in ("one", "two")]
+        books = {each.options.get("book") for each in two if isinstance(each, kind)}
         text = f"For two folders your description names the books {show(books)}; expected two "
-        expect(len(books) == 2, f"{text}books, because each trial needs an empty one.")
+        expect(len(books) == 2, f"{text}{kind.__name__}s, because each trial needs an empty book.")
         report = examine(describe, session(), only=["every_row_once"])
         must_keep_all(report)
     return "The kit can feed your source and read your sink."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, NamedTuple
 
+from tutorial_pkg.core.errors import last_error
 from workbook.solved import record_solved
 
 MOST_CHARACTERS = 300  # of a value in a message
@@ -114,7 +115,10 @@ def error_line(error: BaseException) -> str:
         if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
             where = f" in `{trace.tb_frame.f_code.co_name}`, line {trace.tb_lineno}"
         trace = trace.tb_next
-    return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:120].rstrip('.')}"
+    if "Traceback" in str(error):
+        return str(last_error(error))
+    text = " ".join(str(error).split())[:120]
+    return f"{type(error).__name__}{where}: {text}".rstrip(".: ")
 
 
 def show(value: Any) -> str:

@@ -48,20 +48,25 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     ],
     "07_1": [
         (("dict(seen), []", "seen, []"), "Try a copy"),
+        (("return new", "return sorted(new)"), "as texts"),
         (("int(number) > seen.get(name, -1)", "number > str(seen.get(name, ''))"), "as texts"),
         (("seen.get(name, -1)", "max(seen.values(), default=-1)"), "each sender"),
     ],
     "07_2": [
         (("**saved}", "}"), "wins over 0"),
-        (lambda saved, ports: {str(port): saved.get(str(port), 0) for port in ports}, "is gone"),
+        (
+            lambda saved, ports: {str(port): saved.get(str(port), 0) for port in ports},
+            "old ports stay",
+        ),
     ],
     "08_1": [
         (('f".batch-{batch_id}.draft"', '"batch-draft.csv"'), "broke off"),
+        (("    draft.replace", "        draft.replace"), "Meanwhile readers saw"),
         (
             lambda folder, batch, lines: (folder / f"batch-{batch}.csv").write_text(
                 "".join(f"{line}\n" for line in lines)
             ),
-            "in place",
+            "Meanwhile readers saw",
         ),
     ],
     "08_2": [
@@ -77,7 +82,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "12_1": [(("while start < end:", "if True:"), "With 250 readings")],
     "12_2": [
         (lambda ask, sleep: ask(), "slept for []"),
-        (("30.0", "60.0"), "30 s at most"),
+        (("30.0", "60.0"), "30 s in all"),
         (("pause, left = 2 * pause, left - seconds", "left -= seconds"), "doubles"),
     ],
     "12_3": [
@@ -186,6 +191,7 @@ def test_mailbox() -> None:
     refuses(
         "09_1",
         (("acknowledge(self, handed)", "pass"), "must name letters"),
+        (("return ", "acknowledge(self, [*self.handed]); return "), "removed a letter"),
         (("acknowledge(self, handed)", "self.handed |= {*handed}"), "there are still"),
         mailbox=names["Mailbox"],
         acknowledge=names["acknowledge"],
@@ -213,6 +219,7 @@ def test_upsert_and_tidy(uri: str) -> None:
         "10_2",
         (("query = %s AND batch <= %s", "query = %s OR batch <= %s"), once),
         (("batch <= %s", "batch < %s"), once),
+        (("batch <= %s", "batch = %s"), once),
         ((".rowcount:", ":"), once),
         uri=uri,
     )
