@@ -137,9 +137,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.name and options.file == "-":
         raise ValueError("a sender with a --name needs a FILE, which it can read again")
     if (options.tls_certificate or options.tls_key) and not options.tls_ca:
-        raise ValueError(
-            "--tls-ca is missing: the authority that issued the receiver's certificate"
-        )
+        raise ValueError("--tls-ca is missing: the authority of the receiver's certificate")
 
 
 def _receive(options: argparse.Namespace) -> int:

@@ -67,7 +67,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from tutorial_pkg.core.pauses import Answer, patiently
+from tutorial_pkg.core.pauses import Answer, Tries
 from tutorial_pkg.core.ports import LOOPBACK
 from workbook.services import ServerProcess
 
@@ -310,7 +310,8 @@ def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence
 
 
 def _retry(work: Callable[[], Answer]) -> Answer:
-    return patiently(work, lambda error: isinstance(error, OSError), PATIENCE_SECONDS, BUSY_SECONDS)
+    may_pass = lambda error: isinstance(error, OSError)  # noqa: E731
+    return Tries(may_pass, PATIENCE_SECONDS, BUSY_SECONDS).patiently(work)
 
 
 def entries(address: str, book: str) -> list[str]:

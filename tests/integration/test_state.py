@@ -38,7 +38,7 @@ def test_window_must_be_a_multiple(spark: SparkSession, window: int, slide: int)
 @pytest.mark.skipif(not HAS_STATE, reason="before Spark 4.1 it does not work at all")
 def test_missing_protobuf_is_named(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(ImportError, match=r"pip install 'protobuf>=6\.33\.5'"):
+    with pytest.raises(ImportError, match=r"pip install 'tutorial_pkg\[state\]'"):
         rolling(spark.createDataFrame([], SCHEMA), "ticker", Totals())
 
 

@@ -31,7 +31,7 @@ DEAD_LETTERS = Option(
 )
 Answer = TypeVar("Answer")
 
-_log = logging.getLogger(__name__)
+_warn_once = lru_cache(1000)(logging.getLogger(__name__).warning)
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,6 @@ class SplitContext:
         if self.options.failOnDataLoss:
             raise LookupError(text)
         _warn_once(text)
-
-
-@lru_cache(1000)
-def _warn_once(text: str) -> None:
-    _log.warning("%s", text)
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,9 @@ class Page:
 
 
 class Pages(SplitCalls):
-    """The pages of the splits of a cursor source, in turns. Raises `FunctionError`.
+    """The pages of all splits, in turns; `positions` are those of the next unread pages.
 
-    `positions` are those of the next unread pages. A split at its end waits for the next look,
-    `pollSeconds` after the last one; with the trigger `availableNow` there is only one.
+    A split at its end waits for the next look. With `availableNow` there is only one look.
     """
 
     def __init__(self, functions: Functions, context: SplitContext) -> None:
@@ -134,7 +133,6 @@ class Pages(SplitCalls):
             page = self.page(split, page.end)
 
     def page(self, split: str, position: Any) -> Page:
-        """Return the page at `position`. The next one must begin after its rows."""
         return self.retries.patiently(lambda: self._page(split, position), self.close)
 
     def _page(self, split: str, position: Any) -> Page:
@@ -171,8 +169,6 @@ def normalized(position: Any) -> Any:
 
 
 class PageBatchReader(Pages, DataSourceReader):
-    """All pages, with a task for each split."""
-
     def partitions(self) -> list[SplitPartition]:
         with closing_with(self.close):
             firsts = self.first_positions()
@@ -184,13 +180,10 @@ class PageBatchReader(Pages, DataSourceReader):
 
 
 class PageInstance(Pages):
-    """The state of an instance. It reads a share of the splits, by a hash of their names.
-
-    It starts over after a transient error, so nothing is retried here.
-    """
+    """The state of an instance. It reads a share of the splits, by a hash of their names."""
 
     def __init__(self, functions: Functions, context: SplitContext, share: SourceContext) -> None:
-        super().__init__(replace(functions, retries=NONE), context)
+        super().__init__(replace(functions, retries=NONE), context)  # instead, it starts over
         self._share = share
         self._recorded = set[str]()  # splits with a position in a snapshot
 
@@ -275,9 +268,7 @@ class CursorReader(BuiltStreamReader):
 class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """An offset has the splits' positions and, for its batch, each split's start and row count.
 
-    So a batch can be repeated from its end alone. There may be more rows now, also on the same
-    page; fewer are an error. Pages without rows move no offset. A new split enters the offset where
-    it begins.
+    So a batch can be repeated from its end alone. Pages without rows move no offset.
     """
 
     def __init__(self, functions: Functions, context: SplitContext) -> None:

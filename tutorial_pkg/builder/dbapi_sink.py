@@ -1,7 +1,4 @@
-"""`SinkBuilder.dbapi`: the rows of a batch and its record, in one transaction of a database.
-
-Tasks only collect record batches, which travel to the driver as the handles of `commit`.
-"""
+"""`SinkBuilder.dbapi`: the rows of a batch and its record, in one transaction of a database."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ Insert = Callable[[Any, str, pa.RecordBatch], object]
 
 @accepts("`name` or `schema.name`, of letters, digits and `_`")
 def table_name(text: str) -> str:
-    """Parse a table's name."""
     if not re.fullmatch(rf"{NAME}(\.{NAME})?", text):
         raise ValueError
     return text
@@ -52,10 +48,7 @@ def publish(
     context: BatchContext,
     handles: list[list[pa.RecordBatch]],
 ) -> None:
-    """Insert all rows and record the batch in one transaction; do nothing for a repeated batch.
-
-    Transactions are begun and ended by statements: clients differ in what `commit()` does.
-    """
+    """Insert all rows and record the batch in one transaction; do nothing for a repeated batch."""
     batches = [batch for handle in handles for batch in handle]
     rows, table = sum(batch.num_rows for batch in batches), context.options.table
     known = f"query_id = '{context.query}' AND target = '{table}'"
@@ -76,7 +69,7 @@ def publish(
         for batch in batches:
             if batch.num_rows:
                 insert(cursor, table, batch)
-        cursor.execute("COMMIT")
+        cursor.execute("COMMIT")  # clients differ in what `commit()` does
 
 
 def insert_rows(cursor: Any, table: str, batch: pa.RecordBatch) -> None:

@@ -54,10 +54,7 @@ class Built(DataSource):
 
 
 class BuiltSource(Built):
-    """The base of those that are sources.
-
-    `readers` has a function for "batch", for "stream", or both.
-    """
+    """The base of sources. `readers` has a function for "batch", for "stream", or both."""
 
     reads_log = False  # so the conformance kit knows when only a running query adds rows
     columns: ClassVar[PlainSchema]  # unless a function `schema` is given
@@ -203,8 +200,7 @@ class Declaration:
     def build(self) -> type[DataSource]:
         """Return the class for `spark.dataSource.register`.
 
-        Raises:
-            ValueError: A function is missing, or cannot be pickled.
+        Raises `ValueError` for a function that is missing, or cannot be pickled.
         """
         raise NotImplementedError
 

@@ -45,7 +45,6 @@ def snapshot_text(snapshot: Any) -> str:
 
 
 def head_of(payload: memoryview) -> dict[str, Any]:
-    """Return the JSON alone."""
     head: dict[str, Any] = json.loads(bytes(payload[_LENGTH.size : _end_of_head(payload)]))
     return head
 

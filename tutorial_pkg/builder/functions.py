@@ -34,17 +34,16 @@ SECONDS, PAUSE = "retrySeconds", "retryPauseMillis"
 
 @dataclass(frozen=True)
 class Retries:
-    """What `.retry(...)` declares. `declared`: the format itself declares the option `option`."""
+    """What `.retry(...)` declares."""
 
     errors: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError)
     seconds: float = 30
     pause: float = 0.5
     transient: Callable[[BaseException], bool] | None = None
     option: str = SECONDS
-    declared: bool = False
+    declared: bool = False  # `option` is the format's own
 
     def of(self, options: OptionValues) -> Retries:
-        """Return the policy with this query's options applied."""
         if not self.seconds:
             return self
         if self.declared:
@@ -53,7 +52,6 @@ class Retries:
         return replace(self, seconds=options[self.option], pause=options[PAUSE] / 1_000)
 
     def options(self) -> list[Option]:
-        """Return the options that the builder adds to the format."""
         if not self.seconds or self.declared:
             return []
         seconds = "how long to repeat a function after a refused connection or the like"
@@ -194,7 +192,6 @@ def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
 
 
 def _refusal(value: Any) -> str | None:
-    """Return why `value` cannot be pickled."""
     try:
         cloudpickle.dumps(value)
     except Exception as error:

@@ -1,8 +1,6 @@
 """The instances of a built source: threads in the driver's reader process.
 
-Each calls `create` and `restore`, then `fill` again and again, and `destroy` at the end. The rows
-of a `fill` and the snapshot after it become one frame of the log. If `fill` fails, none of its rows
-are logged.
+The rows of a `fill` and the snapshot after it become one frame of the log, or none if it fails.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -42,10 +39,9 @@ _log = logging.getLogger(__name__)
 class Snapshots:
     """The last position of each instance, also after a crash.
 
-    Every frame contains the newest snapshot of its instance. At the start, before any of them adds
-    rows, the `count` instances wait here for each other, and the snapshots of *all* are `saved` in
-    a file, with the positions of their logs. So after a restart, the snapshot of an instance is in
-    the last frame after that position, or else in the file.
+    Every frame has the newest snapshot of its instance. Before any instance adds rows, the
+    snapshots of *all* are `saved` in a file, with the positions of their logs. So after a restart,
+    a snapshot is in the last frame after that position, or else in the file.
     """
 
     def __init__(self, logs: LogGroup, count: int, used: bool) -> None:
@@ -58,10 +54,7 @@ class Snapshots:
         self.barrier = threading.Barrier(count, action=self._save)
 
     def last(self) -> list[Any]:
-        """Return the newest snapshot of each instance; none before the first run.
-
-        Raises `LogDamagedError` if the file is missing, although frames contain snapshots.
-        """
+        """Return the newest snapshot of each instance; none before the first run."""
         if not self._file.is_file():
             self._check_never_written()
             return []
@@ -99,11 +92,7 @@ class Snapshots:
 
 
 class Instance(threading.Thread):
-    """Runs the functions of one instance.
-
-    `failure` is the error that ended it. `inside` is the running function, and since when. It added
-    its last row at the wall-clock time `added_at`, at `idle_since` of the monotonic clock.
-    """
+    """Runs the functions of one instance. `inside` is the running one, and since when."""
 
     def __init__(
         self,
@@ -118,7 +107,7 @@ class Instance(threading.Thread):
         self.failure: BaseException | None = None
         self.status = InstanceStatus()
         self.stopping = threading.Event()
-        self.added_at, self.idle_since = time.time(), time.monotonic()
+        self.added_at, self.idle_since = time.time(), time.monotonic()  # of the last row
         self.inside: tuple[str, float] | None = None
         self._functions, self._query, self._heartbeat = functions, query, heartbeat
         self._index, self._snapshots, self._logs = index, snapshots, logs
@@ -148,7 +137,6 @@ class Instance(threading.Thread):
             self._abandoned = True
 
     def _run_until_stopped(self) -> None:
-        """Start over after a transient error, as after a restart of the query."""
         pause = 0.0
         while not self.stopping.wait(pause):
             try:
@@ -203,7 +191,7 @@ class Instance(threading.Thread):
     def _fill(self) -> bool:
         """Call `fill` once, log its rows, and acknowledge them. Return whether it added some."""
         returned = self._call("fill", self._state, self._buffer)
-        with self._blamed("fill"):
+        with self._functions.blamed("fill", self.name):
             self._buffer.check_returned(returned)
             has_rows = self._buffer.rows > 0
             if self._buffer.keeps_place and "snapshot" not in self._functions:
@@ -224,7 +212,7 @@ class Instance(threading.Thread):
     def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
         """Log rows and snapshot as one frame. Return False if the instance was abandoned."""
         rows = sum(batch.num_rows for batch in batches)
-        with self._blamed("fill"):
+        with self._functions.blamed("fill", self.name):
             payload = encode(batches, head)
         with self._appending:
             if self._abandoned:
@@ -240,7 +228,7 @@ class Instance(threading.Thread):
         if "snapshot" not in self._functions:
             return "{}"
         snapshot = self._call("snapshot", self._state)
-        with self._blamed("snapshot"):
+        with self._functions.blamed("snapshot", self.name):
             if snapshot is None and after_rows:
                 raise ValueError(
                     "it returned None after rows were added, so a restart could not resume; is a "
@@ -268,9 +256,6 @@ class Instance(threading.Thread):
             return self._functions.call(name, self.name, *arguments)
         finally:
             self.inside = None
-
-    def _blamed(self, name: str) -> AbstractContextManager[None]:
-        return self._functions.blamed(name, self.name)
 
 
 class Instances:

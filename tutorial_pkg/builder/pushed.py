@@ -36,7 +36,6 @@ class Listener:
         self._thread.daemon = True
 
     def fill(self, buffer: Buffer) -> None:
-        """Add the waiting rows. A failure of `listen` follows when they are in the log."""
         if self._thread.ident is None:
             self._thread.start()  # not earlier: `restore` has set the position only now
         self._news.wait(IDLE_SECONDS)

@@ -78,10 +78,7 @@ class SplitPartition(InputPartition):
 
 
 class SplitCalls:
-    """Calls functions with their context, again after transient errors. Raises `FunctionError`.
-
-    `connect` runs before the first of them, in each process that needs it.
-    """
+    """Calls functions with their context, again after transient errors. Raises `FunctionError`."""
 
     def __init__(self, functions: Functions, context: SplitContext) -> None:
         self.functions = functions
@@ -122,7 +119,6 @@ class SplitCalls:
         return self.context
 
     def close(self) -> None:
-        """Close what `connect` opened in this process."""
         connection, was_open = self.context.connection, self._is_open
         self.context, self._is_open = replace(self.context, connection=None), False
         if was_open:
@@ -130,7 +126,6 @@ class SplitCalls:
 
 
 def by_name(splits: Any) -> dict[str, Any]:
-    """Return splits by their names. Raises `TypeError`."""
     is_mapping = isinstance(splits, Mapping)
     if not is_mapping or not all(name and isinstance(name, str) for name in splits):
         raise TypeError(f"expected a dict of splits by name, got {quoted(splits)}")
@@ -160,10 +155,7 @@ class Splits(SplitCalls):
         self._tasks: int = (options[parallelism] or cores()) if parallelism else 1
 
     def look(self, offset: Positions | None = None) -> dict[str, Any]:
-        """Return the current `Split`s by their keys.
-
-        Raises `LookupError` for lost rows of splits with an identity, or logs a warning.
-        """
+        """Return the current `Split`s by their keys. Lost rows are an error, or a warning."""
         known = offset and {self.parsed(key)[0]: position for key, position in offset.items()}
         answer = self.ask("look", SOURCE, offset=known)
         with self.functions.blamed("look", SOURCE):
@@ -191,12 +183,10 @@ class Splits(SplitCalls):
         return split
 
     def parsed(self, key: str) -> tuple[str, str]:
-        """Return a split's name and its identity, or `""`."""
         name, _, identity = key.rpartition("@")
         return (name, identity) if name and self._has_identities else (key, "")
 
     def _losses(self, offset: Positions, seen: dict[str, Any]) -> Iterator[str]:
-        """Describe the splits with rows that are gone before the query has read them."""
         names = {self.parsed(key)[0] for key in seen}
         for key, at in offset.items():
             (name, identity), split = self.parsed(key), seen.get(key)
@@ -250,8 +240,6 @@ class SplitBatchReader(Splits, DataSourceReader):
 
 
 class FilteringReader(SplitBatchReader):
-    """Passes Spark's filters on to the functions, as `context.filters`."""
-
     def pushFilters(self, filters: list[Any]) -> list[Any]:
         """Return all of them, so that Spark evaluates them again."""
         own = tuple(comparisons(filters, self.context.schema))
@@ -262,7 +250,6 @@ class FilteringReader(SplitBatchReader):
 def batch_reader(
     functions: Functions, context: SplitContext, parallelism: str | None
 ) -> SplitBatchReader:
-    """Return a reader that accepts filters in the process where Spark passes them."""
     reader = FilteringReader if passes_filters() else SplitBatchReader
     return reader(functions, context, parallelism)
 
@@ -298,7 +285,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on, one look says where the query ends."""
         self.context = replace(self.context, draining=True)
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
@@ -318,10 +304,7 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         return start if end == begins else end  # the same offset: no batch
 
     def _entering(self, offset: Positions) -> Positions:
-        """Return where new splits enter the offset.
-
-        The name alone may be there, from a version of the source that had no identities.
-        """
+        """Return where new splits enter the offset, which may have the name without identity."""
         entering = {}
         for key in self._seen.keys() - offset.keys():
             name, identity = self.parsed(key)
@@ -330,10 +313,7 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         return entering
 
     def _bounded(self, start: Positions, limits: Limits) -> Positions:
-        """Return how far one batch goes: at least a row of each split that has some.
-
-        Splits that vanished, or end earlier than before, keep their position.
-        """
+        """Return how far one batch goes: at least a row of each split that has some."""
         ends = {key: self._seen[key].end for key in start.keys() & self._seen.keys()}
         waiting = {key: _distance(start[key], end) for key, end in ends.items() if start[key] < end}
 
@@ -346,7 +326,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         return start | shared(waiting, limits, take)
 
     def _bound(self, key: str, start: Any, end: Any, rows: int | None) -> Any:
-        """Return where a batch of this many rows ends in one split."""
         name, identity = self.parsed(key)
         who = split_text(name)
         if "bound" in self.functions:
@@ -372,7 +351,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         return self.parts((key, start[key], at, None) for key, at in ends.items() if key in start)
 
     def commit(self, end: Positions) -> None:
-        """Tell the source that Spark has recorded everything before these positions as done."""
         if "commit" in self.functions:
             done = {self.parsed(key)[0]: position for key, position in _splits_of(end).items()}
             self.ask("commit", SOURCE, done)
@@ -382,7 +360,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
 
 
 def _distance(start: Any, end: Any) -> int:
-    """Return the approximate number of rows; 1 if positions do not count them."""
     return 1 if isinstance(start, str) else int(end - start)
 
 

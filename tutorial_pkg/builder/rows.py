@@ -84,7 +84,6 @@ class RowPacker:
         return row
 
     def _by_name(self, pairs: list[tuple[str, Any]]) -> tuple[Any, ...]:
-        """Return the values by column; a missing one is null."""
         row = dict(pairs)
         if len(row) < len(pairs) or len(set(self._names)) < len(self._names):
             raise ValueError(f"names occur twice, so {quoted(row)} is ambiguous: add a tuple")
@@ -156,7 +155,6 @@ class Buffer:
 
     @classmethod
     def of(cls, source: str, query: SplitContext) -> Buffer:
-        """Return a buffer, with dead letters if the query sets that option."""
         folder = getattr(query.options, DEAD_LETTERS.name, None)
         return cls(RowPacker(query.schema), DeadLetters(folder, source) if folder else None)
 
@@ -207,7 +205,6 @@ class Buffer:
         self.keeps_place = True
 
     def check_returned(self, returned: Any) -> None:
-        """Raise `TypeError` if a `fill` returned its rows instead of adding them."""
         are_rows = isinstance(returned, list | pa.RecordBatch)
         if are_rows and not self.rows and any(item is not None for item in returned):
             kind = type(returned).__name__
@@ -219,10 +216,9 @@ class Buffer:
         return int(len(self._rows) + sum(batch.num_rows for batch in self._batches))
 
     def take(self, *position: Any) -> tuple[list[pa.RecordBatch], list[Any]]:
-        """Return the new rows and tokens. Raise `ValueError` for a row that does not fit.
+        """Return the new rows and tokens; without rows, an empty batch if the place is kept.
 
-        Dead letters go into the file for this `position` in the source. To keep a place without
-        rows, there is an empty record batch.
+        Dead letters go into the file for this `position` in the source.
         """
         self._pack()
         batches, self._batches = self._batches, []
@@ -235,7 +231,7 @@ class Buffer:
         return batches, tokens
 
     def pack_all(self, rows: Any, *position: Any) -> Iterator[pa.RecordBatch]:
-        """Add what a `read` returned, and yield it packed. Raise `TypeError` for other things."""
+        """Add what a `read` returned, and yield it packed."""
         if isinstance(rows, pa.RecordBatch):
             rows = [rows]
         if isinstance(rows, str | bytes | Mapping):  # in a loop, its letters or keys would be rows
@@ -314,14 +310,13 @@ def _without_time(value: Any) -> Any:
     return value
 
 
-_BYTES = (bytes, bytearray, memoryview)
 # Spark's types, the Python types that need no check, and the check of the others
 _FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
     (types.IntegralType, (int,), _only(Integral, "an int")),
     (types.FloatType, (), _only(Real, "a number", _within_float)),
     (types.DoubleType, (float, int), _only(Real, "a number")),
     (types.StringType, (str,), _only(str, "a str")),
-    (types.BinaryType, (bytes,), _only(_BYTES, "bytes")),
+    (types.BinaryType, (bytes,), _only((bytes, bytearray, memoryview), "bytes")),
     (types.TimestampType, (), _only(datetime, "a datetime", _with_zone)),
     (types.TimestampNTZType, (), _only(datetime, "a datetime", _without_zone)),
     (types.DateType, (date,), _only(date, "a date", _without_time)),
@@ -332,13 +327,11 @@ _FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
 
 
 def _column_of(kind: types.DataType) -> tuple[Convert, set[type]]:
-    """Return a column's converter, and the types of values that don't need it."""
     plain = (plain for kinds, plain, _ in _FLAT if isinstance(kind, kinds))
     return _converter(kind), {*next(plain, ()), type(None)}
 
 
 def _converter(kind: types.DataType) -> Convert:
-    """Return the function that checks and converts a value; null is not passed to it."""
     if isinstance(kind, types.StructType):
         values, fields = RowPacker(kind).values, [_inside(f.dataType, f.nullable) for f in kind]
         return lambda row: {
@@ -357,7 +350,6 @@ def _converter(kind: types.DataType) -> Convert:
 
 
 def _inside(kind: types.DataType, nullable: bool = True) -> Convert:
-    """Return a converter for values within a list, a map or a struct."""
     convert = _converter(kind)
 
     def converted(value: Any) -> Any:

@@ -36,11 +36,13 @@ class BuiltSink(Built):
 
     overwrites: ClassVar[bool]  # whether it supports the modes that replace rows
 
+    def writer(self, schema: StructType, overwrite: bool) -> SinkWriter:
+        return self._writer(TargetContext(schema, self.values(), False, overwrite))
+
     def streamWriter(self, schema: StructType, overwrite: bool) -> SinkWriter:
         return self._writer(TargetContext(schema, self.values(), True, overwrite))
 
     def _writer(self, target: TargetContext) -> SinkWriter:
-        """Check the target first. Raise `ValueError` for what the sink cannot write."""
         functions = self.functions
         if target.overwrite and not self.overwrites:
             raise ValueError(
@@ -54,32 +56,18 @@ class BuiltSink(Built):
         return kind(functions, target, *names)
 
 
-class BuiltBatchSink(BuiltSink):
-    """The base of sinks with `.also_batch()`. The others must not have a `writer` method."""
-
-    def writer(self, schema: StructType, overwrite: bool) -> SinkWriter:
-        return self._writer(TargetContext(schema, self.values(), False, overwrite))
-
-
 @dataclass
 class Flushed(WriterCommitMessage):
-    """The message of a task that succeeded; `handle` is what its `flush` returned.
-
-    The other fields are known to tasks only. `checkpoints` is the session's folder of checkpoints.
-    """
+    """The message of a task that succeeded, with what only tasks know."""
 
     query: str
     run: str
-    checkpoints: str | None
+    checkpoints: str | None  # the session's folder
     handle: Any
 
 
 class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
-    """Runs the functions: `commit` and `abort` in the driver, the others in tasks.
-
-    Errors such as a refused connection are retried in `create`, `commit` and `abort`. The other
-    functions have consumed rows; if they fail, Spark repeats the task or the batch.
-    """
+    """Runs the functions: `commit` and `abort` in the driver, the others in tasks."""
 
     def __init__(
         self, functions: Functions, target: TargetContext, checkpoint: str | None, name: str | None
@@ -124,7 +112,6 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
         self._finish("abort", messages, batchId)
 
     def _finish(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
-        """Call `commit` or `abort`."""
         flushed = [message for message in messages if message is not None]
         query = self._job or (flushed[0].query if flushed else None)
         if name not in self._functions or query is None:
@@ -249,10 +236,7 @@ class SinkBuilder(Declaration, Generic[State]):
         return self
 
     def check(self, function: Callable[[TargetContext], object]) -> Self:
-        """Set `check(context)`, which raises `ValueError` before the query runs.
-
-        `context` is a `TargetContext`.
-        """
+        """Set `check(context)`, which raises `ValueError` before the query runs."""
         return self._set("check", function, "context")
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:
@@ -305,7 +289,7 @@ class SinkBuilder(Declaration, Generic[State]):
             )
         if "commit" in self._given:
             self._require("flush")
-        base = BuiltBatchSink if self._batch else BuiltSink
         text = "A sink for streams, made by `SinkBuilder.stream`."
         guarantee = "exactly once" if "commit" in self._given else "at least once"
-        return self._build(base, text, guarantee, overwrites=self._overwrite)
+        more: dict[str, Any] = {} if self._batch else {"writer": DataSource.writer}
+        return self._build(BuiltSink, text, guarantee, overwrites=self._overwrite, **more)

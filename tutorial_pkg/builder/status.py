@@ -71,7 +71,6 @@ def builder_status(path: str | Path) -> BuilderStatus:
 
 
 def status_file(directory: Path) -> StatusFile[InstanceStatus]:
-    """Return the status file of the log in `directory`."""
     return StatusFile(directory, "instances", InstanceStatus)
 
 

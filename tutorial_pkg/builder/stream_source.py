@@ -1,8 +1,7 @@
 """`SourceBuilder.stream` and `.batch`: rows that functions add.
 
-In a stream a row goes this way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → one
-segment log per instance → `BuiltStreamReader` (offsets, tasks) → record batches. In a batch the
-instances run in tasks, without a log.
+In a stream a row goes this way: `fill` → `Buffer` → `Instance` (one frame with the snapshot) → a
+segment log → `BuiltStreamReader` → record batches. In a batch the instances run in tasks.
 """
 
 from __future__ import annotations

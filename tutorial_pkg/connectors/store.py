@@ -74,7 +74,6 @@ class Store:
             ) from None
 
     def list_folders(self, prefix: str) -> list[str]:
-        """Return the names of the folders right below `prefix`."""
         listing = self._ask(lambda: obstore.list_with_delimiter(self.client, prefix), prefix)
         return [folder.rpartition("/")[2] for folder in listing["common_prefixes"]]
 
@@ -108,7 +107,6 @@ class Store:
             return None
 
     def write(self, key: str, content: bytes | IO[bytes]) -> ObjectInfo:
-        """Write an object, or replace it."""
         size = len(content) if isinstance(content, bytes) else content.seek(0, io.SEEK_END)
         return ObjectInfo(key, self._ask(lambda: self._put(key, content, "overwrite"), key), size)
 

@@ -18,7 +18,6 @@ _NOT_IN_NAMES = re.compile(r"[*?#%]")  # to clients, these are not part of a nam
     "of `*?#%`, or a folder"
 )
 def address(text: str) -> str:
-    """Parse the address of a folder; the result has no `/` at its end."""
     scheme, separator, rest = text.rpartition("://")
     if not rest.strip("/") or (separator and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
         raise ValueError
@@ -44,10 +43,5 @@ STORE = (
     Option("path", address, REQUIRED, "where it is: `s3://bucket/prefix`"),
     Option("endpoint", not_empty, None, "address of a server with S3's API that is not Amazon's"),
     Option("store.*", secret, None, SETTINGS),
-    Option(
-        "waitSeconds",
-        integer(0),
-        60,
-        "how long to repeat a request to a store that is down, slow or overloaded",
-    ),
+    Option("waitSeconds", integer(0), 60, "how long to repeat a request to a store that fails"),
 )

@@ -1,8 +1,7 @@
 """Casts between Arrow types: which ones would change a value, and why.
 
-Arrow's safe casts already refuse a number that overflows, a fraction that would be cut, and text
-that it cannot parse. They still accept some casts that change values without an error, for example
-a timestamp into a date. `cast_problem` finds those.
+Arrow's safe casts refuse a number that overflows, but accept some casts that change values, such
+as a timestamp into a date. `cast_problem` finds those.
 """
 
 from __future__ import annotations
@@ -80,7 +79,6 @@ def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _count_infinities(array: pa.Array) -> int:
-    """Count infinite numbers, also within lists, maps and structs."""
     if pa.types.is_floating(array.type):
         return int(pc.sum(pc.is_inf(array)).as_py() or 0)
     inner = []
@@ -94,7 +92,6 @@ def _count_infinities(array: pa.Array) -> int:
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values behind a dictionary or an extension type."""
     if pa.types.is_dictionary(kind):
         return _stored(kind.value_type)
     return _stored(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind

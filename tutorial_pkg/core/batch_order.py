@@ -4,19 +4,11 @@ from __future__ import annotations
 
 
 def is_repeated(target: str, batch: int, last: int | None, same: bool = True) -> bool:
-    """Return whether `batch` repeats the last one that the sink has recorded for its query.
+    """Return whether `batch` repeats the `last` one that the sink has recorded for its query.
 
-    Skip a repeated batch: it is written. Spark repeats the last batch after a crash, never an
-    earlier one.
-
-    Args:
-        target: what has the record, for the error: "table `orders`".
-        batch: the number of the batch that Spark wants to write now.
-        last: the number of the last recorded batch; None if there is none.
-        same: whether the repeated batch looks like the recorded one: it has as many rows, say.
-
-    Raises `ValueError` if the number went back, or a repeated batch is not the same: then the
-    checkpoint was restored from a backup, or copied.
+    Spark repeats the last batch after a crash, never an earlier one. Raises `ValueError`, which
+    names the `target`, if the number went back, or a repeated batch is not the `same`, because it
+    has a different number of rows, for example: then the checkpoint was set back, or copied.
     """
     if last is None or batch > last:
         return False

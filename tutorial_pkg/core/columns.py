@@ -16,11 +16,8 @@ def check_columns(
 ) -> None:
     """Raise `ValueError` unless the sink accepts rows of this schema.
 
-    Args:
-        taken: the accepted types of each column.
-        needed: the required column.
-        place: the column with the target of each row; required unless the option of that name is
-            `given`.
+    `taken` has the accepted types of each column. The column `needed` is required, and so is
+    `place`, with the target of each row, unless the option of that name is `given`.
     """
     names, problem = schema.names, ""
     for field in schema:

@@ -1,8 +1,4 @@
-"""`pyarrow.compute`, imported when a function of it is first used.
-
-Spark starts several Python processes per source that import the connector and compute nothing. The
-import takes a tenth of their CPU time.
-"""
+"""`pyarrow.compute`, imported on first use: that takes a tenth of a source process's CPU time."""
 
 from importlib import import_module
 from typing import Any

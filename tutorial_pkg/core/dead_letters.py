@@ -29,10 +29,7 @@ class DeadLetters:
         self._rows.append((row, str(problem)))
 
     def save(self, *position: Any) -> int:
-        """Write the file for this position in the source, and return how many rows it has.
-
-        Without rows, remove the file that an earlier attempt may have left.
-        """
+        """Write the file for this position in the source, and return how many rows it has."""
         rows, self._rows = self._rows, []
         file = self._folder / file_name(*position)
         if rows:
@@ -40,7 +37,7 @@ class DeadLetters:
             lines = [letter(self._source, position, text, row=row) for row, text in rows]
             replace_file(file, b"".join(lines))
             warn(self._source, f"{len(rows)} rows", file, rows[0][1])
-        else:
+        else:  # an earlier attempt may have had some
             file.unlink(missing_ok=True)
         return len(rows)
 

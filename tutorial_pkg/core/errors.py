@@ -40,11 +40,10 @@ def last_error(failed: Any) -> str | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes; PySpark keeps those of the JVM in `_cause`."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
-        cause = cause.__cause__ or getattr(cause, "_cause", None)
+        cause = cause.__cause__ or getattr(cause, "_cause", None)  # of the JVM
 
 
 def _error_of_java(error: BaseException, text: str) -> str:

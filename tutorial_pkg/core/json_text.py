@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["read_json"]
-
 
 def read_json(text: str) -> Any:
     """Parse JSON. Raises `ValueError`, also for equal keys, of which `json` keeps the last."""

@@ -1,8 +1,4 @@
-"""Import a package's names when they are first used.
-
-Each of Spark's Python processes imports the package to find one connector in it, so no process
-should pay for the others.
-"""
+"""Import a package's names on first use: each of Spark's processes needs one connector only."""
 
 from __future__ import annotations
 
@@ -12,13 +8,7 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package with names from other modules.
-
-    Args:
-        package: the package's `__name__`.
-        modules: the module of each name, relative to the package. `{"tls": "tls"}` is the submodule
-            itself.
-    """
+    """Return the `__getattr__` of a package with names from its modules; `{"a": "a"}` is one."""
 
     def get(name: str) -> Any:
         if name not in modules:

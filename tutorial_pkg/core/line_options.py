@@ -1,8 +1,4 @@
-"""Options and schema of formats of lines.
-
-Without Arrow, since Spark starts a process only to ask for a schema, and importing Arrow takes a
-third of its CPU time.
-"""
+"""Options and schema of formats of lines, without Arrow: Spark starts a process for a schema."""
 
 from __future__ import annotations
 

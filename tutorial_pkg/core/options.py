@@ -38,7 +38,6 @@ class OptionValues(SimpleNamespace):
 
 
 def _hint(name: str, declared: Iterable[str]) -> str:
-    """Return which option is probably meant, and all that there are."""
     names = {option.lower(): option for option in declared}
     near = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean `{names[near[0]]}`? " if near else ""
@@ -62,7 +61,6 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """The accepted values, for errors and for the documentation."""
         parser = getattr(self.parse, "__name__", type(self.parse).__name__)
         return self.allowed or getattr(self.parse, "allowed", None) or f"a value for `{parser}`"
 
@@ -166,7 +164,6 @@ class Options:
         )
 
     def table(self) -> str:
-        """Return the options as lines for a docstring, in the order of declaration."""
         lines = []
         for option in self.declared.values():
             default = "required" if option.default is REQUIRED else f"default {option.default}"

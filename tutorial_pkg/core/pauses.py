@@ -18,9 +18,8 @@ _ASKED_AGAIN = 0.05  # Spark asks again 10 ms after it heard that there is nothi
 class Patience:
     """Limits Spark to five questions a second to an idle source; eighty take a quarter of a core.
 
-    Call `wait` before you answer Spark's question for the newest offset, and `answer` with the
-    answer. `wait` returns at once if Spark was busy between two questions: then another source of
-    the query has rows, which must not wait for this one.
+    `wait`, called before each answer, returns at once if Spark was busy between two questions: then
+    another source of the query has rows, which must not wait for this one.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,6 @@ class Patience:
             for_news(SHORT)
 
     def answer(self, is_news: bool) -> None:
-        """Record whether the answer is that there is something new."""
         self._answered_at = time.monotonic()
         if is_news:
             self._news_at = self._answered_at
@@ -62,10 +60,7 @@ class Tries:
         self._pause, self._longest = pause, 10 * pause
 
     def pause_after(self, error: Exception) -> float:
-        """Return the seconds until the next try.
-
-        Raises `error` if it is not transient, and `out_of_time(error)` when time is up.
-        """
+        """Return the seconds until the next try. Raises a lasting error, or when time is up."""
         left = self._until - time.monotonic()
         if not self._may_pass(error):
             raise error
@@ -87,13 +82,3 @@ class Tries:
                 rest = self.pause_after(error)
                 between(error)
             time.sleep(rest)
-
-
-def patiently(
-    work: Callable[[], Answer],
-    may_pass: Callable[[Exception], bool],
-    seconds: float,
-    pause: float = 0.2,
-) -> Answer:
-    """Return what `work` returns; retry it after transient errors, with the pauses of `Tries`."""
-    return Tries(may_pass, seconds, pause).patiently(work)

@@ -8,10 +8,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_free(port: int) -> bool:
-    """Return whether the port is free.
-
-    Binds without listening, so that a server that starts at the same moment gets its port.
-    """
+    """Return whether the port is free. A server that starts in the same moment still gets it."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
         try:

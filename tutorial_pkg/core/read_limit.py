@@ -54,11 +54,7 @@ def shared(
 ) -> dict[Part, Any]:
     """Return how far a batch goes in each part of a source: a file, a log, a split.
 
-    Each part gets an equal share, and the others share what a small part leaves.
-
-    Args:
-        waiting: about how much each part has.
-        take: `take(part, limits)` returns how far a batch goes in one part.
+    Parts get equal shares of what the smaller ones leave; `waiting` is about how much each has.
     """
     positions = {}
     for place, part in enumerate(sorted(waiting, key=waiting.__getitem__)):

@@ -104,10 +104,9 @@ class _SelfLimiting(DataSourceStreamReader):
 
 
 def passes_filters() -> bool:
-    """Return whether Spark passes its filters to the reader that it creates in this process.
+    """Return whether this is Spark's process for filters: elsewhere it refuses such readers.
 
-    It has a process of its own for that, from Spark 4.1 on, while `FILTERS` is set. Without the
-    setting, it refuses readers that accept filters.
+    It exists from Spark 4.1 on, while `FILTERS` is set.
     """
     return "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
 

@@ -10,10 +10,7 @@ Result = TypeVar("Result")
 
 
 def wait_for(condition: Callable[[], Result], seconds: float, every: float = 0.05) -> Result:
-    """Call `condition()` until it returns something true, for at most `seconds`.
-
-    Return its last result. It is called at least once, and then every `every` seconds.
-    """
+    """Return the last result of `condition()`, called until it is true, for at most `seconds`."""
     end = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < end:
         time.sleep(every)
@@ -21,10 +18,7 @@ def wait_for(condition: Callable[[], Result], seconds: float, every: float = 0.0
 
 
 def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Wait for `condition()` to be true and return its value.
-
-    Raises `TimeoutError`: "`what` did not happen".
-    """
+    """Return the true value of `condition()`. Raises `TimeoutError`: "`what` did not happen"."""
     if result := wait_for(condition, seconds):
         return result
     raise TimeoutError(f"{what} did not happen within {seconds:g} s")

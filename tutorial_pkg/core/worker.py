@@ -55,8 +55,7 @@ def outlive_ctrl_c() -> None:
 def cores() -> int:
     """Return how many tasks may run at once; by default the cores of this machine.
 
-    A process that plans work does not know Spark's session, so `start_spark` and `register` put the
-    number into its environment. On a cluster that grows, set `spark.default.parallelism`.
+    `start_spark` and `register` put the number into the environment of processes that plan.
     """
     text = os.environ.get(CORES, "")
     return int(text) if text.isdigit() and int(text) > 0 else os.cpu_count() or 1

@@ -16,12 +16,13 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.waiting import wait_for
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
@@ -131,15 +132,8 @@ class ReceivedLogs(Logs):
 
     def check(self, offset: LogOffset) -> None:
         """Check as usual, but give a receiver time to publish again after a power failure."""
-
-        def is_there() -> bool:
-            with suppress(ValueError):
-                super(ReceivedLogs, self).check(offset)
-                return True
-            return False
-
-        if not wait_for(is_there, PATIENCE_SECONDS, POLL_SECONDS):
-            super().check(offset)
+        check = partial(super().check, offset)
+        Tries(lambda error: isinstance(error, ValueError), PATIENCE_SECONDS).patiently(check)
 
     def processed(self, offset: LogOffset) -> None:
         for folder in self._folders.values():

@@ -142,20 +142,10 @@ def _grouped(frames: Iterable[Framed]) -> Iterator[list[Framed]]:
 
 
 def log_options(rows: str, log: str) -> tuple[Option, ...]:
-    """Return the options that a `LogReader` needs: `path` and the limits.
-
-    Args:
-        rows: what the connector's users call its rows, such as "lines".
-        log: what each log belongs to, such as "port".
-    """
+    """Return the options that a `LogReader` needs: a `log` ("port") has `rows` ("lines")."""
     frames = f"in whole frames, at least one of each {log}"
     return (
-        Option(
-            "path",
-            local_directory,
-            REQUIRED,
-            "the folder of the durable log, for one source alone",
-        ),
+        Option("path", local_directory, REQUIRED, "the folder of the log, for one source alone"),
         Option(
             "maxBacklogBytes",
             integer(1, unit="bytes"),

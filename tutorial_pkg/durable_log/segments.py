@@ -7,8 +7,6 @@ deleting old segments changes no position.
 
 A crash can leave half a frame at the log's end: opening the log for writing cuts it off. Anything
 else that does not match its checksum is damage, and an error.
-
-After Kafka's log, with positions for record numbers.
 """
 
 from __future__ import annotations
@@ -75,22 +73,16 @@ class Frame(NamedTuple):
         return self.position + HEADER_BYTES + self.payload_bytes
 
 
-# Reading
+# Reading. All raise `LogDamagedError`, and `LogNotVisibleError` where no segment is there.
 
 
 def frames(directory: Path, start: int, end: int) -> Iterator[Frame]:
-    """Yield the frames from position `start` to `end`, from their headers alone.
-
-    Raises `LogDamagedError`, and `LogNotVisibleError` where no segment is there at all.
-    """
+    """Yield the frames from position `start` to `end`, from their headers alone."""
     return (frame for _, frame in _scan(directory, start, end))
 
 
 def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, memoryview]]:
-    """Yield the frames from position `start` to `end` with their payloads, and check the CRC-32.
-
-    Raises what `frames` does.
-    """
+    """Yield the frames from position `start` to `end` with their payloads, and check the CRC-32."""
     for segment, frame in _scan(directory, start, end):
         if not segment.is_sound(frame):
             raise segment.damaged(frame.position, _WRONG_PAYLOAD)
@@ -100,8 +92,7 @@ def read_frames(directory: Path, start: int, end: int) -> Iterator[tuple[Frame, 
 def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview] | None:
     """Return the last frame from position `start` to `end`, with its payload, or None.
 
-    Of all segments only the headers of the newest that has one are looked at. Raises what
-    `frames` does.
+    Of all segments only the headers of the newest that has one are looked at.
     """
     bases = [_base(segment) for segment in _segments(directory)]
     for base in reversed([base for base in bases if base < end]):
@@ -112,10 +103,7 @@ def last_frame(directory: Path, start: int, end: int) -> tuple[Frame, memoryview
 
 
 def newest_frames(directory: Path, end: int) -> Iterator[tuple[Frame, memoryview]]:
-    """Yield the frames, with payloads, of the newest segment that begins before position `end`.
-
-    Raises what `frames` does.
-    """
+    """Yield the frames, with payloads, of the newest segment that begins before position `end`."""
     bases = [_base(segment) for segment in _segments(directory)]
     return read_frames(directory, max((base for base in bases if base < end), default=end), end)
 

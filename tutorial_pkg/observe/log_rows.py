@@ -20,15 +20,12 @@ class _Log:
     def receive(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows
         for row in batch.slice(0, self._remaining).to_pylist():
-            self._say(str(row))
+            # In one piece, since other tasks write to Spark's log, too.
+            sys.stderr.write(f"{self._task}: {row}\n")
         self._remaining = max(0, self._remaining - batch.num_rows)
 
     def report(self) -> None:
-        self._say(f"{self._rows:,} rows")
-
-    def _say(self, text: str) -> None:
-        """Write to Spark's log in one piece, since other tasks write there, too."""
-        sys.stderr.write(f"{self._task}: {text}\n")
+        sys.stderr.write(f"{self._task}: {self._rows:,} rows\n")
 
 
 LogRowsSink = (

@@ -62,9 +62,9 @@ class QueryMetrics(StreamingQueryListener):
 
     def prometheus(self) -> str:
         """Return the newest numbers of the running queries in Prometheus' text format."""
-        from tutorial_pkg.observe.prometheus import prometheus_text
+        from tutorial_pkg.observe.prometheus import RunningQueries, generate_latest
 
-        return prometheus_text(self.queries)
+        return generate_latest(RunningQueries(self.queries)).decode()
 
     def serve(self, port: int = 0) -> MetricsServer:
         """Serve `GET /metrics` on this machine's loopback, until `close()`.
@@ -97,12 +97,8 @@ class QueryMetrics(StreamingQueryListener):
     def _run(self, query: object, run: object, name: str | None) -> QueryRecord:
         """A listener that was added late learns of a run from one of its batches."""
         if str(run) not in self._runs:
-            self._make_room()
+            if len(self._runs) >= MOST_RUNS:  # drop the oldest run, preferably one that has ended
+                ended = (key for key, record in self._runs.items() if record.state != "running")
+                del self._runs[next(ended, next(iter(self._runs)))]
             self._runs[str(run)] = QueryRecord(name or str(query), str(query), str(run))
         return self._runs[str(run)]
-
-    def _make_room(self) -> None:
-        """Drop the oldest run, preferably one that has ended."""
-        if len(self._runs) >= MOST_RUNS:
-            ended = (key for key, record in self._runs.items() if record.state != "running")
-            del self._runs[next(ended, next(iter(self._runs)))]

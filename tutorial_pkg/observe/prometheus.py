@@ -9,7 +9,8 @@ from tutorial_pkg.core.extras import extra
 from tutorial_pkg.observe.records import QueryRecord
 
 with extra("metrics"):
-    from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+    from prometheus_client import generate_latest as generate_latest
+    from prometheus_client import start_http_server
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
     from prometheus_client.registry import Collector
 
@@ -29,20 +30,12 @@ METRICS = {  # help text by name; totals are counters
     "state_bytes": "memory that aggregates and joins use",
 }
 
-Queries = Callable[[], list[QueryRecord]]
-Clock = Callable[[], datetime]
-
-
-def prometheus_text(queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> str:
-    """Return the numbers of running queries in Prometheus' text format."""
-    return generate_latest(_registry(RunningQueries(queries, now))).decode()
-
 
 class MetricsServer:
     """Serves what `metrics` collects over HTTP on loopback, with a thread for each client."""
 
     def __init__(self, metrics: Collector, port: int) -> None:
-        self._server, self._thread = start_http_server(port, HOST, _registry(metrics))
+        self._server, self._thread = start_http_server(port, HOST, metrics)
         self.url = f"http://{HOST}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
@@ -52,23 +45,17 @@ class MetricsServer:
         self._server.server_close()
 
 
-def _registry(metrics: Collector) -> CollectorRegistry:
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    return registry
-
-
 class RunningQueries(Collector):
     """The running queries, collected at each scrape.
 
     Only the latest run of a name counts: Spark reports a start immediately, an end later.
     """
 
-    def __init__(self, queries: Queries, now: Clock = lambda: datetime.now(UTC)) -> None:
-        self._queries, self._now = queries, now
+    def __init__(self, queries: Callable[[], list[QueryRecord]]) -> None:
+        self._queries = queries
 
     def collect(self) -> list[Metric]:
-        now, families = self._now(), []
+        now, families = datetime.now(UTC), []
         running = {query.name: query for query in self._queries() if query.state == "running"}
         for name, text in METRICS.items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily

@@ -1,7 +1,4 @@
-"""run_until_signal(): a job that ends as a service should, with its batch finished.
-
-One name that PySpark does not call public is used: `java_gateway.ensure_callback_server_started`.
-"""
+"""run_until_signal(): a job that ends as a service should, with its batch finished."""
 
 from __future__ import annotations
 

@@ -37,7 +37,6 @@ class Java:
 
 
 def archive_path(java: Java) -> Path:
-    """Return where the class-data archive for this Java and this Spark is, or would be."""
     return work_dir("java") / f"spark-{spark_version}-java-{java.release}.jsa"
 
 
@@ -85,11 +84,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 
 def install_java() -> Java:
-    """Find Java, or install it with `cjdk` into the user's cache, linked from `.java`.
-
-    Raises:
-        JavaNotFoundError: installing it failed, too.
-    """
+    """Find Java, or install it with `cjdk` into the user's cache, linked from `.java`."""
     try:
         return find_java()
     except JavaNotFoundError:

@@ -1,8 +1,7 @@
 """The settings that a session starts with.
 
-Spark's own order applies, with this package's defaults below it: the caller's settings, then
-`PYSPARK_SUBMIT_ARGS` or `spark-submit`, then `spark-defaults.conf`, then the defaults here. Spark's
-JVM reads the second and third itself; only the master has to be known before the JVM starts.
+`start_spark` states their order. The JVM reads those of `spark-submit` and of files itself; only
+the master has to be known before it starts.
 """
 
 from __future__ import annotations
@@ -99,12 +98,10 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
 
 
 def read_by_jvm(jvm: Any) -> Settings:
-    """Return the settings that the JVM has read from its command line and its files."""
     return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
 
 
 def cores_of(master: str) -> int:
-    """Return how many cores a `local` master has."""
     if "*" in master:
         return os.cpu_count() or 1
     number = re.search(r"\d+", master)

@@ -1,8 +1,4 @@
-"""start_spark(): a Spark session that starts fast and keeps Spark's messages out of the console.
-
-Some names that PySpark does not call public are used: `launch_gateway`, `SparkContext._gateway`,
-the accumulator servers, and the Java side of a listener.
-"""
+"""start_spark(): a Spark session that starts fast and keeps Spark's messages out of the console."""
 
 from __future__ import annotations
 

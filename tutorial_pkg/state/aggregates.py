@@ -19,9 +19,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
+from tutorial_pkg.core.extras import extra
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state.operation import Accumulator, AggregateOperation
 
+EPOCH = datetime.fromtimestamp(0, UTC)
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -152,7 +154,8 @@ class Sliding(StatefulProcessor):
         frames: dict[int, Accumulator] = {}
         new: list[int] = []
         for row in rows:
-            end = (_epoch_millis(row[self._time]) // self._slide + 1) * self._slide
+            since_epoch = row[self._time].astimezone(UTC) - EPOCH  # a naive time is in local time
+            end = (_millis(since_epoch) // self._slide + 1) * self._slide
             before = frames.get(end) or self._frame(end)
             if before is None:
                 new.append(end)
@@ -181,7 +184,8 @@ class Sliding(StatefulProcessor):
             self._frames.removeKey((end - self._window,))
         if frames:
             self._sum.update((frames, *window))
-            yield self._row(*key, _from_millis(end), *self._operation.finish(window))
+            end_time = EPOCH + timedelta(milliseconds=end)
+            yield self._row(*key, end_time, *self._operation.finish(window))
         else:
             self._sum.clear()
 
@@ -208,13 +212,8 @@ def _require_state() -> None:
             "`rolling` and `sliding` need Spark 4.1 or later: the transformWithState of Spark 4.0 "
             "accepts only pandas"
         )
-    try:
+    with extra("state"):
         importlib.import_module("google.protobuf")
-    except ImportError:
-        raise ImportError(
-            "`rolling` and `sliding` run on Spark's transformWithState, which needs the package "
-            "`protobuf`, 6.33.5 or later, here and where tasks run: pip install 'protobuf>=6.33.5'"
-        ) from None
 
 
 def _schema(key: StructField, others: str) -> StructType:
@@ -223,12 +222,3 @@ def _schema(key: StructField, others: str) -> StructType:
 
 def _millis(length: timedelta) -> int:
     return length // timedelta(milliseconds=1)
-
-
-def _epoch_millis(time: datetime) -> int:
-    """A naive time is in this process's zone."""
-    return _millis(time.astimezone(UTC) - datetime.fromtimestamp(0, UTC))
-
-
-def _from_millis(millis: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=millis)

@@ -9,9 +9,6 @@ from itertools import product
 from typing import Any, Protocol
 
 Accumulator = tuple[Any, ...]
-_Law = tuple[
-    str, Iterable[tuple[Any, ...]], Callable[..., tuple[Accumulator, Accumulator]]
-]  # a sentence, the cases to try, and the two sides that must be equal
 
 
 class AggregateOperation(Protocol):
@@ -49,23 +46,18 @@ class AggregateOperation(Protocol):
 
     def create(self) -> Accumulator:
         """Return the accumulator of no rows."""
-        ...
 
     def accumulate(self, accumulator: Accumulator, row: Any, /) -> Accumulator:
         """Return the accumulator with one more row."""
-        ...
 
     def combine(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
         """Return the accumulator of the rows in both."""
-        ...
 
     def deduct(self, left: Accumulator, right: Accumulator, /) -> Accumulator:
         """Return `left` without `right`: undo `combine(..., right)`."""
-        ...
 
     def finish(self, accumulator: Accumulator, /) -> tuple[Any, ...]:
         """Return the result, a tuple of the result's schema."""
-        ...
 
 
 def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None:
@@ -84,7 +76,8 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
         if not isinstance(sample, tuple):
             return f"an accumulator must be a tuple, which cannot change in place, got {sample!r}"
     one, two, three = ([*product(samples, repeat=number)] for number in (1, 2, 3))
-    laws: list[_Law] = [
+    # A sentence, the cases to try, and the two sides that must be equal.
+    laws: list[tuple[str, Iterable[Any], Callable[..., tuple[Accumulator, Accumulator]]]] = [
         ("combine(a, create()) must be a", one, lambda a: (combine(a, nothing), a)),
         (
             "combine must be commutative: combine(a, b) must equal combine(b, a)",

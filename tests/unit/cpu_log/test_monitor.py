@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import psutil
 import pytest
 
+from tutorial_pkg.connectors.cpu_log import monitor
 from tutorial_pkg.connectors.cpu_log.monitor import REFERENCE_SECONDS, CpuMonitor, cpu_seconds
 
 
 class Machine:
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.busy, self.total = 1000.0, 10.0, 20.0
-        self.monitor = CpuMonitor(
-            lambda: self.now, lambda: (self.busy, self.total), lambda seconds: None
-        )
+        clock = SimpleNamespace(monotonic=lambda: self.now, sleep=lambda seconds: None)
+        monkeypatch.setattr(monitor, "time", clock)
+        monkeypatch.setattr(monitor, "cpu_seconds", lambda: (self.busy, self.total))
+        self.monitor = CpuMonitor()
 
     def run(self, seconds: float, busy: float) -> float:
         """Let time pass, and return the usage that the monitor then reports."""
@@ -23,8 +27,8 @@ class Machine:
         return self.monitor.usage()
 
 
-def test_usage_is_measured_since_the_reference() -> None:
-    machine = Machine()
+def test_usage_is_measured_since_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch)
     assert machine.monitor.usage() == 0.0
     assert machine.run(0.5, busy=1.0) == pytest.approx(1.0)
     assert machine.run(0.5, busy=0.0) == pytest.approx(0.5)

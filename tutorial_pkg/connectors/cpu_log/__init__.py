@@ -10,15 +10,5 @@
 
 from tutorial_pkg.connectors.cpu_log.data_source import CpuLogDataSource, parse_cpu_log
 from tutorial_pkg.connectors.cpu_log.line_format import format_lines
-from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor, cpu_monitor
-from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT, DATA_FILES
-
-__all__ = [
-    "CRASH_AT",
-    "DATA_FILES",
-    "CpuLogDataSource",
-    "CpuMonitor",
-    "cpu_monitor",
-    "format_lines",
-    "parse_cpu_log",
-]
+from tutorial_pkg.connectors.cpu_log.monitor import CpuMonitor
+from tutorial_pkg.connectors.cpu_log.publish import CRASH_AT

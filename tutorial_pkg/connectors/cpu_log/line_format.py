@@ -27,11 +27,7 @@ _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 Gi
 
 
 def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> bytes:
-    """Return the rows as lines with newlines, all with the same time and usage.
-
-    A single column is the item; several become `Row(name=value, ...)`, with `null` for nulls.
-    Columns that are not text are cast to string by Arrow, timestamps in the session's time zone.
-    """
+    """Return the rows as lines with newlines, all with the same time and usage."""
     if not batch.num_rows:
         return b""
     items = _escaped(_items(batch)).fill_null(NULL_ITEM)
@@ -43,11 +39,7 @@ def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> 
 
 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
-    """Return the rows (`LINE_SCHEMA`) of lines without their newlines.
-
-    A line of another format, or with a time after the year 9999, is kept whole in `item`, and its
-    other two columns are null.
-    """
+    """Return the rows (`LINE_SCHEMA`) of lines without their newlines, as `parse_cpu_log` does."""
     may_be = pc.match_substring_regex(lines, LINE_PATTERN)
     parts = pc.split_pattern(pc.if_else(may_be, lines, None), ",", max_splits=2)
     text, usage, item = (pc.list_element(parts, i) for i in range(3))
@@ -66,18 +58,11 @@ def _items(batch: pa.RecordBatch) -> pa.Array:
     columns = [column.cast(_TEXT) for column in batch.columns]
     if len(columns) == 1:
         return columns[0]
-    pieces: list[pa.Array | str] = []
+    pieces: list[pa.Array | pa.Scalar] = []
     for name, column in zip(batch.schema.names, columns, strict=True):
-        pieces += [f", {name}=" if pieces else f"Row({name}=", column]
-    return _joined(*pieces, ")", null="null")
-
-
-def _joined(*pieces: pa.Array | str, null: str) -> pa.Array:
-    values = [pa.scalar(piece, _TEXT) if isinstance(piece, str) else piece for piece in pieces]
-    separator = pa.scalar("", _TEXT)
-    return pc.binary_join_element_wise(
-        *values, separator, null_handling="replace", null_replacement=null
-    )
+        pieces += [pa.scalar(f", {name}=" if pieces else f"Row({name}=", _TEXT), column]
+    pieces += [pa.scalar(")", _TEXT), pa.scalar("", _TEXT)]  # the last one is the separator
+    return pc.binary_join_element_wise(*pieces, null_handling="replace", null_replacement="null")
 
 
 def _escaped(text: pa.Array) -> pa.Array:

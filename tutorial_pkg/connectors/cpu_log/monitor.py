@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -33,36 +32,28 @@ class CpuMonitor:
 
     The reference is renewed at most once a second, so that every measurement covers enough time.
     The constructor takes a tenth of a second, so that the first `usage()` is a measurement, too.
-    Tests replace the three functions. The idea is from the `CpuMonitor` of Hazelcast Jet's
-    tutorial on custom sinks.
+    The idea is from the `CpuMonitor` of Hazelcast Jet's tutorial on custom sinks.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        cpu_seconds: Callable[[], tuple[float, float]] = cpu_seconds,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._clock = clock
-        self._cpu_seconds = cpu_seconds
+    def __init__(self) -> None:
         self._last = 0.0
         self._renew(cpu_seconds())
-        sleep(FIRST_SECONDS)
+        time.sleep(FIRST_SECONDS)
 
     def usage(self) -> float:
         """Return the busy fraction since the reference; right after a renewal, the last one."""
-        busy, total = self._cpu_seconds()
+        busy, total = cpu_seconds()
         elapsed = total - self._total
         if elapsed >= LEAST_CPU_SECONDS:
             # The counters of some kernels step back by a tick.
             self._last = min(1.0, max(0.0, (busy - self._busy) / elapsed))
-        if self._clock() > self._since + REFERENCE_SECONDS:
+        if time.monotonic() > self._since + REFERENCE_SECONDS:
             self._renew((busy, total))
         return self._last
 
     def _renew(self, reading: tuple[float, float]) -> None:
         self._busy, self._total = reading
-        self._since = self._clock()
+        self._since = time.monotonic()
 
 
 @cache

@@ -66,15 +66,11 @@ def crash_point(point: str) -> None:
 
 
 def file_name(partition: int, part: int = 0) -> str:
-    """Return `data.<partition>.csv`, or `data.<partition>.<part>.csv` for the files after it."""
     return f"data.{partition}.{part}.csv" if part else f"data.{partition}.csv"
 
 
 class PublishedDirectory:
-    """A directory with files that grow by whole batches, each of them exactly once.
-
-    The arguments are the format's options.
-    """
+    """A directory with files that grow by whole batches, each of them exactly once."""
 
     def __init__(
         self, path: Path | str, max_file_bytes: int | None = None, fail_on_duplicates: bool = True

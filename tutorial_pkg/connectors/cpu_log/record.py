@@ -1,8 +1,4 @@
-"""The commit record: which batches are done, where the files end, and what the last commit adds.
-
-`record.json` is replaced by a rename, which happens entirely or not at all. This rename is the
-commit point: it alone makes a batch part of the log.
-"""
+"""The commit record: which batches are done, where the files end, and what the last commit adds."""
 
 from __future__ import annotations
 
@@ -82,7 +78,6 @@ class Record:
         return other if order.index(other) < order.index(batch.query) else None
 
     def following(self, batch: Batch, ends: dict[int, FileEnd], pieces: Sequence[Piece]) -> Record:
-        """Return the record that commits `batch`."""
         after = replace(self, ends=ends, pieces=tuple(pieces))
         if batch.number is None:
             return after

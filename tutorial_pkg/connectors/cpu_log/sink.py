@@ -10,14 +10,7 @@ import zlib
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BooleanType,
-    DateType,
-    NumericType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BooleanType, NumericType, StringType
 
 from tutorial_pkg.builder import (
     REQUIRED,
@@ -36,25 +29,26 @@ from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
 from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
 from tutorial_pkg.core.disk import naming, sync_directory
+from tutorial_pkg.core.spark_versions import TIME_TYPES
 
 PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")
-MAX_FILE_BYTES = Option(
-    "maxFileBytes",
-    integer(1, unit="bytes"),
-    None,
-    "writing: a file that would grow past it is followed by `data.<i>.1.csv` and so on; files are "
-    "split between Arrow batches, so one may be longer",
+WRITE_OPTIONS = (
+    PATH,
+    Option(
+        "maxFileBytes",
+        integer(1, unit="bytes"),
+        None,
+        "writing: when a file is followed by `data.<i>.1.csv`; a single Arrow batch may be longer",
+    ),
+    Option(
+        "failOnDuplicates",
+        boolean,
+        True,
+        "writing: whether a checkpoint that was set back is an error, or may duplicate lines",
+    ),
 )
-FAIL_ON_DUPLICATES = Option(
-    "failOnDuplicates",
-    boolean,
-    True,
-    "writing: whether a checkpoint that was set back is an error, or its batches are published "
-    "again, which loses no line and may duplicate some",
-)
-WRITE_OPTIONS = (PATH, MAX_FILE_BYTES, FAIL_ON_DUPLICATES)
 
-_WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
+_WITH_TEXT = (StringType, BooleanType, NumericType, *TIME_TYPES)
 
 
 class Stage:
@@ -75,7 +69,6 @@ class Stage:
             self.write(format_lines(batch, int(time.time() * 1000), cpu_monitor().usage()))
 
     def write(self, lines: bytes) -> None:
-        """Append complete lines."""
         limit = self._directory.max_file_bytes
         if self._path is None or (limit and self._length + len(lines) > limit):
             self._finish_file()

@@ -161,8 +161,6 @@ def _with_zone(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator
         yield fit_batch(batch.set_column(place, "_commit_timestamp", times), schema)
 
 
-# ---- The source ----------------------------------------------------------------------------------
-
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, look=look, read=read)
     .retry(seconds=0)  # both clients repeat single requests for `waitSeconds`

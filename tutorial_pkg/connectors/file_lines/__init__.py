@@ -16,28 +16,8 @@ from tutorial_pkg.connectors.file_lines.data_source import (
     FileLinesStreamReader,
     stream_options,
 )
-from tutorial_pkg.connectors.file_lines.files import directories_of, local_path, notes_directory
+from tutorial_pkg.connectors.file_lines.files import directories_of, local_path
 from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile, text_of
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.connectors.file_lines.reading import FileRange, chunks_of
 from tutorial_pkg.connectors.file_lines.tailing import Tail
-
-__all__ = [
-    "FILE_OPTIONS",
-    "LEAST_LINE_BYTES",
-    "FileLinesDataSource",
-    "FileLinesReader",
-    "FileLinesStreamReader",
-    "FileOffset",
-    "FileRange",
-    "LineFile",
-    "Notes",
-    "Tail",
-    "TrackedFile",
-    "chunks_of",
-    "directories_of",
-    "local_path",
-    "notes_directory",
-    "stream_options",
-    "text_of",
-]

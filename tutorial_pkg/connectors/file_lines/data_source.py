@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.connectors.file_lines.files import (
@@ -18,7 +23,6 @@ from tutorial_pkg.connectors.file_lines.files import (
 from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.connectors.file_lines.reading import (
-    FilePartition,
     FileRange,
     ToBatch,
     partitions_of,
@@ -53,18 +57,8 @@ LEAST_LINE_BYTES = 1 << 20
 LATEST = {"latest": True}  # in an initial offset: start where the files end at the first look
 FILE_OPTIONS = (
     Option("path", local_directory, REQUIRED, "the files", "a local file, directory or glob"),
-    Option(
-        "startFrom",
-        choice("earliest", "latest"),
-        "earliest",
-        "whether a new stream reads what is in the files already",
-    ),
-    Option(
-        "maxBytesPerTrigger",
-        integer(1, unit="bytes"),
-        None,
-        "about how much a batch of a stream takes",
-    ),
+    Option("startFrom", choice("earliest", "latest"), "earliest", "where a new stream begins"),
+    Option("maxBytesPerTrigger", integer(1, unit="bytes"), None, "about how much a batch takes"),
     Option("maxRowsPerTrigger", integer(1, unit="lines"), None, "how much it takes at most"),
     Option(
         "maxLineBytes",
@@ -72,25 +66,9 @@ FILE_OPTIONS = (
         64 << 20,
         "a stream skips a longer line with a warning; in a batch query it is an error",
     ),
-    Option(
-        "failOnDataLoss",
-        boolean,
-        True,
-        "whether a query ends when bytes of a batch that must be read again are gone, or continues "
-        "with a warning that counts them",
-    ),
-    Option(
-        "restAfter",
-        integer(1, 1 << 31, unit="seconds"),
-        60,
-        "the position of a file that has not grown for so long may move to a note",
-    ),
-    Option(
-        "notesDirectory",
-        local_directory,
-        None,
-        "where these notes are; by default in `_file_lines`, beside the files",
-    ),
+    Option("failOnDataLoss", boolean, True, "whether a stream ends if bytes of a batch are gone"),
+    Option("restAfter", integer(1, 1 << 31, unit="seconds"), 60, "until a file counts as resting"),
+    Option("notesDirectory", local_directory, None, "for notes of resting files"),
 )
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 
@@ -166,7 +144,7 @@ class FileLinesReader(DataSourceReader):
         self.to_batch = to_batch
         self.whole_lines = whole_lines
 
-    def partitions(self) -> list[FilePartition]:
+    def partitions(self) -> list[InputPartition]:
         path = self.options.path
         listing = list_files(path)
         if listing.compressed:
@@ -182,9 +160,9 @@ class FileLinesReader(DataSourceReader):
         ranges = [
             FileRange(TrackedFile(name, "", end), 0, end, once=True) for name, end in ends.items()
         ]
-        return partitions_of([part for part in ranges if part.stop]) or [FilePartition([])]
+        return partitions_of([part for part in ranges if part.stop]) or [InputPartition([])]
 
-    def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
     def _end(self, path: str, size: int) -> int:
@@ -246,7 +224,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         return None if self._unread is None else {"unread": self._unread}
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[FilePartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if LATEST.items() <= start.items():
             return []
         before = self._notes.all_files(FileOffset.from_json(start))
@@ -257,7 +235,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 ranges.append(FileRange(file, first, file.next))
         return partitions_of(ranges)
 
-    def read(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
     def _tail_from(self, begin: FileOffset) -> Tail:

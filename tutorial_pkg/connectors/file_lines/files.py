@@ -54,10 +54,7 @@ def list_files(path: str) -> Listing:
     if place.exists() and not place.is_file() and not place.is_dir():
         raise ValueError(f"option `path`: {path} is neither a file nor a directory")
     if place.name.endswith(COMPRESSED) and not place.is_dir():
-        raise ValueError(
-            f"option `path`: {path} is compressed, and lines are read from plain text; "
-            "decompress it, or use Spark's `text` format"
-        )
+        raise ValueError(f"option `path`: {path} is compressed; unpack it, or use Spark's `text`")
     listing, matches = Listing(), _name_matcher(place)
     for directory in directories_of(place):
         with suppress(FileNotFoundError, NotADirectoryError):  # removed or replaced a moment ago
@@ -100,7 +97,6 @@ def local_path(path: str) -> str:
 
 
 def notes_directory(options: OptionValues) -> str:
-    """Return the directory for the positions of resting files."""
     if options.notesDirectory:
         return str(options.notesDirectory)
     path = Path(options.path)

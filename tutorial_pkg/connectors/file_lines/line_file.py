@@ -37,11 +37,9 @@ OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".xz": lzma.open,
 }
 
-OnLongLine = Callable[[int, int], object]  # called with the line's bytes and its position
 
-
-def digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
+def digest(data: bytes, size: int = 8) -> str:
+    return hashlib.blake2b(data, digest_size=size).hexdigest()
 
 
 CHECK_OF_NOTHING = digest(b"")
@@ -73,14 +71,8 @@ class LineFile:
     """A regular file, open for reading; a context manager.
 
     Every read names its position, so no read depends on an earlier one. A position that a method
-    returns is the byte after a newline, or the given end of the search.
-
-    Args:
-        unpack: replaces the descriptor of a compressed file by one of its text.
-
-    Raises:
-        FileNotFoundError: `path` is not a regular file.
-        CutOffError: the file became shorter while it was read.
+    returns is the byte after a newline, or the given end of the search. `unpack` replaces the
+    descriptor of a compressed file by one of its text.
     """
 
     def __init__(
@@ -109,11 +101,7 @@ class LineFile:
         os.close(self.descriptor)
 
     def tracked(self, position: int) -> TrackedFile:
-        """Return what recognizes the file, read up to `position`.
-
-        It fits as long as the file is only appended to. It no longer does when the file is
-        truncated, rewritten, or replaced by one that got its name or inode.
-        """
+        """Return what recognizes the file, read up to `position`, while it is only appended to."""
         length = min(position, CHECKED_BYTES)
         check = digest(self._read_all(position - length, length))
         head = self._read(0, CHECKED_BYTES)
@@ -165,12 +153,12 @@ class LineFile:
         return stop, count
 
     def chunks(
-        self, start: int, stop: int, on_long_line: OnLongLine | None = None
+        self, start: int, stop: int, on_long_line: Callable[[int, int], object] | None = None
     ) -> Iterator[tuple[int, bytes]]:
         """Yield the lines in `start`..`stop` in chunks, each with its position.
 
         Only the last line may lack its newline. A line of more than `max_line_bytes` is skipped
-        and reported to `on_long_line`; without that function it is a `ValueError`.
+        and reported to `on_long_line(bytes, position)`; without that function it is a `ValueError`.
         """
         while start < stop:
             data = self._read_all(start, min(CHUNK_BYTES, stop - start))
@@ -184,7 +172,8 @@ class LineFile:
                 end = stop
             elif end == start:  # one line, longer than a chunk
                 end = self.line_end(start + len(data), stop)
-                if self._is_too_long(start, end):
+                newline = self._read_all(end - 1, 1) == b"\n"
+                if end - start - newline > self._max_line_bytes:
                     if on_long_line is None:
                         raise ValueError(
                             f"{self.path} has no newline within {self._max_line_bytes} bytes from "
@@ -196,10 +185,6 @@ class LineFile:
                 data = self._read_all(start, end - start)
             yield start, data[: end - start]
             start = end
-
-    def _is_too_long(self, start: int, end: int) -> bool:
-        newline = self._read_all(end - 1, 1) == b"\n"
-        return end - start - newline > self._max_line_bytes
 
     def _read(self, position: int, length: int) -> bytes:
         return os.pread(self.descriptor, length, position)
@@ -262,11 +247,7 @@ def _unpacked(file: TrackedFile, opener: Callable[[IO[bytes]], IO[bytes]], descr
 
 
 def reopen(file: TrackedFile, most: int) -> LineFile | None:
-    """Open the file that a batch was planned to read, also if it was rotated; None if it is gone.
-
-    Raises:
-        FileNotFoundError: this host does not see the file's directory.
-    """
+    """Open the file that a batch was planned to read, even if rotated; None if it is gone."""
     folder = str(Path(file.path).parent)
     if not Path(folder).is_dir():
         raise FileNotFoundError(unseen_text(folder))

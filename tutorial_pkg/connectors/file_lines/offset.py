@@ -1,15 +1,12 @@
 """How far a query has read each file: in the checkpoint, and in notes beside the files.
 
-Spark writes an offset with every batch, so an offset must not list every file that was ever read.
-Once 128 files rest, their positions move into a *note*, and the offset keeps the note's name. A
-note is a JSON file that never changes; its name is the digest of its content. It is on disk before
-an offset names it. So an offset means the same forever: after a kill, in a new reader, and in a
-checkpoint that was copied or set back. You can delete all notes together with the checkpoint.
+Spark writes an offset with every batch, so once 128 files rest, their positions move into a *note*:
+a JSON file that never changes, named by its digest, and on disk before an offset names it. So an
+offset means the same forever, also in a checkpoint that was copied or set back.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Mapping
@@ -17,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tutorial_pkg.connectors.file_lines.line_file import TrackedFile
+from tutorial_pkg.connectors.file_lines.line_file import TrackedFile, digest
 from tutorial_pkg.core.disk import replace_file, sync_directory
 
 FOLD_FILES = 128  # that rest, before a note is worth writing
@@ -87,18 +84,13 @@ class Notes:
             name = self._write(folding)
         except OSError as error:
             self._can_write = False
-            log.warning(
-                "%s: no notes of resting files can be written (%s), so every offset lists each "
-                "file. Point option `notesDirectory` at a directory that can be written.",
-                self._directory,
-                error.strerror,
-            )
+            log.warning("Every offset lists each file (set `notesDirectory`): %s", error)
             return offset
         return replace(offset, files=others, folded=(*names, name))
 
     def _write(self, files: Files) -> str:
         data = json.dumps(files, separators=(",", ":")).encode()
-        name = _digest(data)
+        name = digest(data, 16)
         self._directory.mkdir(parents=True, exist_ok=True)
         # Readable by everyone who may read the files.
         replace_file(self._directory / f"{name}.json", data, mode=0o666)
@@ -110,7 +102,7 @@ class Notes:
         if name not in self._notes:
             path = self._directory / f"{name}.json"
             data = path.read_bytes() if path.exists() else b""
-            if _digest(data) != name:
+            if digest(data, 16) != name:
                 raise ValueError(
                     f"{path} is missing or damaged, and the checkpoint needs it: it holds how far "
                     "resting files were read; put it back, let option `notesDirectory` name where "
@@ -119,7 +111,3 @@ class Notes:
             rows = json.loads(data).items()
             self._notes[name] = {int(n): TrackedFile(*row) if row else None for n, row in rows}
         return self._notes[name]
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

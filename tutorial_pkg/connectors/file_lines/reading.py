@@ -50,27 +50,17 @@ class FileRange:
     once: bool = False
 
 
-class FilePartition(InputPartition):
-    """What one task reads: a part of a big file, or several small files."""
-
-    def __init__(self, ranges: list[FileRange]) -> None:
-        self.ranges = ranges
-
-
-def partitions_of(ranges: list[FileRange]) -> list[FilePartition]:
-    """Give the parts of big files a task each, and let small files share one.
-
-    As for Spark's own files, all cores take part, unless the parts get too small.
-    """
+def partitions_of(ranges: list[FileRange]) -> list[InputPartition]:
+    """Give the parts of big files a task each, and let small files share one."""
     total = sum(part.stop - part.start for part in ranges)
     size = min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // cores())))
-    partitions: list[FilePartition] = []
+    partitions: list[InputPartition] = []
     room = 0
     for part in (part for whole in ranges for part in _split(whole, size)):
         if part.stop - part.start > room:
-            partitions.append(FilePartition([]))
+            partitions.append(InputPartition([]))
             room = size
-        partitions[-1].ranges.append(part)
+        partitions[-1].value.append(part)
         room -= part.stop - part.start
     return partitions
 
@@ -84,13 +74,13 @@ def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
 
 
 def read_partition(
-    partition: FilePartition, options: OptionValues, to_batch: ToBatch
+    partition: InputPartition, options: OptionValues, to_batch: ToBatch
 ) -> Iterator[pa.RecordBatch]:
     """Yield one record batch for each chunk, so memory stays flat however big the file is."""
     from tutorial_pkg.core.lines import to_lines  # with Arrow, which planning does not need
 
     freeze_imports()
-    for position, chunk in chunks_of(partition.ranges, options):
+    for position, chunk in chunks_of(partition.value, options):
         yield to_batch(to_lines(text_of(chunk, position)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.files import COMPRESSED, Listing, id_of, list_files
@@ -281,23 +282,22 @@ class Tail:
         lines = open_same(whole.path, whole, self._options.maxLineBytes)
         if lines is None:  # rotated a moment ago: the next look finds it
             return Taken(start)
-        with lines:
-            try:
-                end, rows = _cut(lines, start.next, whole.next, limits)
-                check = lines.tracked(end).check
-            except CutOffError:
-                return Taken(start)
-            if not lines.holds(whole):
-                return Taken(start)
-        return Taken(whole._replace(next=end, check=check), rows, end - start.next)
+        with lines, suppress(CutOffError):
+            end, rows = whole.next, 0
+            if limits.size is not None and limits.size < end - start.next:
+                end = lines.line_end(start.next + limits.size - 1, end)
+            if limits.rows is not None:
+                end, rows = lines.end_of_lines(start.next, end, limits.rows)
+            check = lines.tracked(end).check
+            if lines.holds(whole):
+                return Taken(whole._replace(next=end, check=check), rows, end - start.next)
+        return Taken(start)
 
     # ---- Warnings
 
     def _warn_of_skipped(self, path: str, renamed: str) -> None:
         """Warn of files that came and went under a name between two looks."""
         files = self._listing.files
-        if renamed not in files:
-            return
         skipped = [
             name
             for name in self._listing.longer_names(path)
@@ -312,9 +312,3 @@ class Tail:
                 path,
                 ", ".join(skipped),
             )
-
-
-def _cut(lines: LineFile, start: int, stop: int, limits: Limits) -> tuple[int, int]:
-    if limits.size is not None and limits.size < stop - start:
-        stop = lines.line_end(start + limits.size - 1, stop)
-    return (stop, 0) if limits.rows is None else lines.end_of_lines(start, stop, limits.rows)

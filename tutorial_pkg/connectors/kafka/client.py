@@ -91,6 +91,5 @@ class Brokers:
             raise RuntimeError(text) from None
 
     def give_up(self) -> NoReturn:
-        """Raise `TimeoutError` with the client's last error."""
         reason = f": {self._last.str()}" if self._last is not None else ""
         raise TimeoutError(f"Kafka at {self.address} does not respond{reason}") from None

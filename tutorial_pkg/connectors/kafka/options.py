@@ -38,13 +38,11 @@ def pattern(text: str) -> str:
 
 @accepts('earliest, latest, or JSON such as `{"orders": {"0": 23}}` (-2 earliest, -1 latest)')
 def starting(text: str) -> Places:
-    """Parse `startingOffsets`."""
     return WORDS[text.lower()] if text.lower() in WORDS else _places(text, EARLIEST)
 
 
 @accepts('latest, or JSON such as `{"orders": {"0": 23}}` (-1 latest)')
 def ending(text: str) -> Places:
-    """Parse `endingOffsets`."""
     return LATEST if text.lower() == "latest" else _places(text, LATEST)
 
 
@@ -61,29 +59,16 @@ def _places(text: str, lowest: int) -> Places:
     }
 
 
-CLIENT = Option(
-    "kafka.*", secret, None, "for the client, librdkafka: `kafka.bootstrap.servers` is required"
-)
+CLIENT = Option("kafka.*", secret, None, "for librdkafka; `kafka.bootstrap.servers` is required")
 READ = (
     CLIENT,
     Option("subscribe", names, None, "topics to read"),
     Option("subscribePattern", pattern, None, "topics to read, except Kafka's own"),
-    Option(
-        "startingOffsets",
-        starting,
-        None,
-        "where a new query begins: by default `latest`, and `earliest` in `spark.read`; "
-        "partitions that do not exist are ignored",
-    ),
+    Option("startingOffsets", starting, None, "start of a new query: `latest`; batch: `earliest`"),
     Option("endingOffsets", ending, None, "in `spark.read` only: where it ends; `latest`"),
     Option("includeHeaders", boolean, False, "add the column `headers`"),
     FAIL_ON_DATA_LOSS,
-    Option(
-        TIMEOUT,
-        integer(1, unit="milliseconds"),
-        120_000,
-        "how long to wait for brokers that do not respond",
-    ),
+    Option(TIMEOUT, integer(1, unit="milliseconds"), 120_000, "how long to wait for brokers"),
 )
 WRITE = (
     CLIENT,

@@ -45,7 +45,6 @@ _DEFAULTS = {
 
 
 def check(context: TargetContext) -> None:
-    """Raise `ValueError` unless the sink can write rows of this schema."""
     check_hidden(context.options)
     Brokers(context.options)
     check_columns(FORMAT, context.schema, _COLUMNS, "value", "topic", context.options.topic)
@@ -143,8 +142,6 @@ def _pair(header: dict[str, Any] | None) -> tuple[str, bytes | None]:
         raise ValueError(f"column `headers` cannot hold {header}: a header has a key, without NUL")
     return header["key"], header["value"]
 
-
-# ---- The sink ------------------------------------------------------------------------------------
 
 sink = (
     SinkBuilder.stream(FORMAT, create=Sender)

@@ -68,10 +68,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition that exists now.
-
-    `first` is its oldest offset, `end` the next one; a re-created topic has a different `id`.
-    """
+    """A partition; `first` is its oldest offset, `end` the next one, `id` that of its topic."""
 
     topic: str
     number: int
@@ -81,7 +78,6 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """The name that Kafka's own tools use, such as `orders-0`."""
         return f"{self.topic}-{self.number}"
 
 

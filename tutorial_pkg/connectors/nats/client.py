@@ -64,7 +64,6 @@ class NatsClient:
             raise TimeoutError(text) from None
 
     def close(self) -> None:
-        """Disconnect and end the thread."""
         if not self._loop.is_closed():
             self._run(self._disconnect())
             self._loop.call_soon_threadsafe(self._loop.stop)

@@ -41,7 +41,6 @@ def place_of(message: Any) -> Place:
 
 
 def to_batch(messages: list[Any], places: list[Place]) -> pa.RecordBatch:
-    """Return messages as one record batch of `SCHEMA`."""
     headers = [message.headers and list(message.headers.items()) for message in messages]
     return pa.RecordBatch.from_pydict(
         {

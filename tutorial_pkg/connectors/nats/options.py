@@ -30,7 +30,6 @@ def file(text: str) -> str:
 
 @accepts("earliest, latest or a sequence number from 1")
 def starting(text: str) -> str | int:
-    """A parser for `startingSequence`."""
     return text.lower() if text.lower() in (EARLIEST, LATEST) else integer(1)(text)
 
 

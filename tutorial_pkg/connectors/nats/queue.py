@@ -46,7 +46,6 @@ class Queue:
             buffer.add_batch(rows, token=[message.reply for message in messages])
 
     def acknowledge(self, tokens: list[list[str]]) -> None:
-        """Tell the server that these rows are on disk."""
         replies = [reply for token in tokens for reply in token]
         self._connection.ask(lambda broker: self._confirm(broker, replies))
 

@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.nats.client import NatsClient
 from tutorial_pkg.connectors.nats.messages import Inbox
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.core.columns import check_columns, places
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.pauses import Tries
 
 ID = "Nats-Msg-Id"
 CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # in flight, about
@@ -40,7 +40,6 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
 
 
 def check(context: TargetContext) -> None:
-    """Raise `ValueError` unless the sink can write rows of this schema."""
     check_columns(FORMAT, context.schema, _COLUMNS, "data", "subject", context.options.subject)
 
 
@@ -72,7 +71,8 @@ class Publisher:
         for start in range(0, batch.num_rows, size):
             chunk = list(self._messages(batch.slice(start, size)))
             publish = partial(self._connection.ask, partial(self._publish, chunk))
-            patiently(publish, _is_timeout, self._seconds)
+            tries = Tries(lambda error: isinstance(error, TimeoutError), self._seconds)
+            tries.patiently(publish)
 
     def close(self) -> None:
         self._connection.close()
@@ -160,10 +160,6 @@ def _headers(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
                 "digits and !#$%&'*+-.^_`|~; a value has no newline, and no blank at either end"
             )
     return headers
-
-
-def _is_timeout(error: Exception) -> bool:
-    return isinstance(error, TimeoutError)
 
 
 sink = (

@@ -14,10 +14,6 @@ from tutorial_pkg.connectors.nats.client import NatsClient, stream_info
 from tutorial_pkg.connectors.nats.messages import SCHEMA, Puller, place_of, to_batch
 from tutorial_pkg.connectors.nats.options import EARLIEST, FORMAT, LATEST, READ_STREAM
 
-DELETES = {
-    "workqueue": "is a work queue: each message goes to one reader",
-    "interest": "keeps messages only until its consumers have acknowledged them",
-}
 IDLE_SECONDS = 60.0  # after which the server forgets a task's consumer
 
 
@@ -25,10 +21,10 @@ def look(context: SplitContext) -> dict[str, Split]:
     """Return the stream with its first and its next sequence number."""
     options = context.options
     info = context.connection.ask(lambda broker: stream_info(broker, options.stream))
-    if info.config.retention in DELETES:
+    if info.config.retention in ("workqueue", "interest"):
         raise ValueError(
-            f"stream `{options.stream}` {DELETES[info.config.retention]}: read it with the option "
-            "`mode` queue"
+            f"stream `{options.stream}` keeps a message only until it is read: read it with the "
+            "option `mode` queue"
         )
     first, end = first_sequence(info), info.state.last_seq + 1
     if context.offset is None:
@@ -47,7 +43,6 @@ def identity(info: Any) -> str:
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a range, in order."""
     reading = Reading(context, start, end)
     while reading.position < end:
         batch = reading.advance(context.retry(lambda: context.connection.ask(reading.fetch)))

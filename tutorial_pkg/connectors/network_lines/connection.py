@@ -1,9 +1,4 @@
-"""A port's log, and the connection of one client that writes to it.
-
-A connection is closed in good order when all its lines are on disk, and reset in any other case,
-such as the death of the process. If lines of a plain sender were dropped, it first gets a line of
-text with their number and the reason: `nc` shows it, and `send_lines` raises it as an error.
-"""
+"""A port's log, and the connection of one client that writes to it."""
 
 from __future__ import annotations
 
@@ -66,10 +61,8 @@ class PortLog:
     ) -> None:
         """Write one frame. Raises `OSError`, for instance when the disk is full.
 
-        Args:
-            client: the name in the sender's certificate.
-            changes: what else goes into the frame: by name, new entries of its position.
-            lengths: of the rows, if they contain newlines.
+        `changes` has, by a sender's name, new entries of its position; `lengths` those of the rows,
+        if they contain newlines.
         """
         with self._lock, self.positions.noted(self._log, changes or {}) as positions:
             payload = with_note(lines, client=client, positions=positions, lengths=lengths)
@@ -78,7 +71,6 @@ class PortLog:
             self.status.lines += rows
 
     def sync(self) -> None:
-        """Put everything in the log on disk. Raises `OSError`."""
         self._log.sync()
 
     def refuse(self, reason: str, report: str) -> bool:
@@ -90,18 +82,15 @@ class PortLog:
         return count == 0
 
     def drop(self, reason: str) -> None:
-        """Count a line that is dropped."""
         with self._lock:
             self.status.dropped[reason] += 1
 
     def count(self, **more: int) -> None:
-        """Add to counters of the status."""
         with self._lock:
             for name, number in more.items():
                 setattr(self.status, name, getattr(self.status, name) + number)
 
     def snapshot(self, backlog_bytes: int) -> PortStatus:
-        """Return a copy of the status."""
         with self._lock:
             self.status.backlog_bytes = backlog_bytes
             return copy.deepcopy(self.status)
@@ -247,7 +236,6 @@ class Connection:
             self._replies, self.unconfirmed = [], 0
 
     def drop(self, reason: str) -> None:
-        """Count a line that is dropped."""
         self.dropped[reason] += 1
         self.port.drop(reason)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
@@ -21,6 +19,7 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
+    local_directory,
     names,
 )
 from tutorial_pkg.core.spark_versions import stream_reader
@@ -34,15 +33,7 @@ if TYPE_CHECKING:
     from tutorial_pkg.connectors.network_lines.listener import Listener
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+(%[A-Za-z0-9_.-]+)?")
-
-
-@accepts("a PEM file that can be read")
-def pem_file(text: str) -> str:
-    """A parser for the path of a file that can be read."""
-    path = Path(text).expanduser().absolute()
-    if not (path.is_file() and os.access(path, os.R_OK)):
-        raise ValueError
-    return str(path)
+_PEM = "a PEM file"
 
 
 @accepts("an address or name of this machine: 127.0.0.1, ::1, 0.0.0.0 for every IPv4 address")
@@ -62,12 +53,7 @@ OPTIONS = Options(
         _PATH,
         Option("host", host_address, "127.0.0.1", "where to listen"),
         Option("port", integer(1, 65535), 11000, "the first TCP port"),
-        Option(
-            "parallelism",
-            integer(1, 64),
-            1,
-            "how many ports: `port`, `port` + 1 and so on, each with a separate log and thread",
-        ),
+        Option("parallelism", integer(1, 64), 1, "how many ports, each with a log and a thread"),
         Option(
             "maxLineBytes",
             integer(1, 64 * 1024 * 1024, unit="bytes"),
@@ -75,51 +61,28 @@ OPTIONS = Options(
             "a longer line is dropped and counted (over RELP it is cut and marked); a connection "
             "may need as much memory",
         ),
-        Option(
-            "unterminated",
-            choice("drop", "keep"),
-            "drop",
-            "what becomes of a last line without a newline when a sender closes its connection",
-        ),
-        Option(
-            "maxConnections",
-            integer(1),
-            256,
-            "senders connected to one port at once, each with a thread; further ones wait",
-        ),
+        Option("unterminated", choice("drop", "keep"), "drop", "a last line without a newline"),
+        Option("maxConnections", integer(1), 256, "senders at one port at once; others wait"),
         Option(
             "idleTimeout",
             integer(1, unit="seconds"),
             300,
             "close a connection that completes no line for this long",
         ),
-        Option(
-            "protocol",
-            choice("lines", "relp"),
-            "lines",
-            "what senders speak: plain lines and the package's own `send`, or rsyslog's RELP",
-        ),
+        Option("protocol", choice("lines", "relp"), "lines", "what senders speak; rsyslog: relp"),
         Option(
             "tlsCertificate",
-            pem_file,
+            local_directory,
             None,
             "listen with TLS 1.2 or newer, with this certificate (and those it needs behind it); a "
             "renewed file is used for the next connection",
+            _PEM,
         ),
-        Option("tlsKey", pem_file, None, "its private key, if that is in another file"),
+        Option("tlsKey", local_directory, None, "its private key, if in another file", _PEM),
         Option(
-            "tlsClientCa",
-            pem_file,
-            None,
-            "admit only clients certified by these authorities; a sender may use the names in its "
-            "certificate and below (`host-7`, `host-7/nginx`)",
+            "tlsClientCa", local_directory, None, "admit only clients of these authorities", _PEM
         ),
-        Option(
-            "allowedClients",
-            names,
-            None,
-            "admit only those with one of these names in their certificate; all by default",
-        ),
+        Option("allowedClients", names, None, "admit only certificates with one of these names"),
         *_LIMITS,
         Option(
             "includeMetadata", boolean, False, "add port INT, received_at TIMESTAMP, client STRING"

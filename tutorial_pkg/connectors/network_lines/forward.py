@@ -31,7 +31,7 @@ from tutorial_pkg.connectors.network_lines.sender import (
     raise_if_refused,
     wait_for_turn,
 )
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.pauses import Tries
 
 WINDOW = 8  # blocks on their way that are not on disk yet
 IN_USE_SECONDS = 3.0
@@ -182,7 +182,7 @@ def open_exchange(*where: Any) -> Exchange:
     def is_in_use(error: Exception) -> bool:
         return isinstance(error, NameInUseError)
 
-    return patiently(lambda: Exchange(*where), is_in_use, IN_USE_SECONDS, LOOK_SECONDS)
+    return Tries(is_in_use, IN_USE_SECONDS, LOOK_SECONDS).patiently(lambda: Exchange(*where))
 
 
 # ---- A file --------------------------------------------------------------------------------------

@@ -1,8 +1,4 @@
-"""Plain lines: what a client sends becomes whole lines in frames.
-
-A line is dropped and counted in two cases only: `too_long` and, if the connection ends before its
-newline, `unterminated`.
-"""
+"""Plain lines: what a client sends becomes whole lines in frames."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from tutorial_pkg.connectors.network_lines.relp import RelpSession
 from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
@@ -66,13 +66,15 @@ class Listener:
         warnings = [log.repair for log in logs if log.repair]
         self._publisher = StatusPublisher(status_file(group.directory), self._status, warnings)
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
+        sockets = bind_all(host, ports, patience)
         self.ports = {
             port: PortListener(
                 listening, group, PortLog(group.writers[port], options, positions), tls
             )
-            for port, listening in bind_all(host, ports, patience).items()
+            for port, listening in sockets.items()
         }
-        if not tls and not self.ports[options.port].is_loopback:
+        address = sockets[options.port].getsockname()[0]
+        if not tls and not ipaddress.ip_address(address).is_loopback:
             self._publisher.warn(_UNPROTECTED.format(host=host))
         for thread in (*self.ports.values(), self._publisher):
             thread.start()
@@ -112,19 +114,13 @@ class PortListener(threading.Thread):
     def __init__(
         self, listening: socket.socket, group: LogGroup, log: PortLog, tls: ServerTls | None
     ) -> None:
-        self._address = listening.getsockname()
-        super().__init__(name=f"port {self._address[1]}", daemon=True)
+        super().__init__(name=f"port {listening.getsockname()[1]}", daemon=True)
         self.failure: BaseException | None = None
         self.log = log
         self._listening, self._group, self._tls = listening, group, tls
         self._stopping = threading.Event()
         self._slots = threading.Semaphore(log.options.maxConnections)
         self._clients: dict[Connection, threading.Thread] = {}
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        return ipaddress.ip_address(self._address[0].partition("%")[0]).is_loopback
 
     def run(self) -> None:
         try:
@@ -236,7 +232,9 @@ def bind_all(host: str, ports: Sequence[int], patience: float) -> dict[int, sock
     """
     with ExitStack() as opened:
         sockets = {
-            port: opened.enter_context(patiently(partial(_bind, host, port), _is_in_use, patience))
+            port: opened.enter_context(
+                Tries(_is_in_use, patience).patiently(partial(_bind, host, port))
+            )
             for port in ports
         }
         opened.pop_all()

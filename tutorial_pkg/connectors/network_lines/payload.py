@@ -1,8 +1,6 @@
 """The payload of a frame in the log: whole lines, and perhaps a *note* about them.
 
-Lines end with a newline. A note is JSON, followed by its length (four bytes, little-endian) and a
-NUL byte, so a payload's last byte tells whether there is one. `docs/formats/network_lines.md` says
-what may be in a note.
+A payload's last byte tells whether there is one. `docs/formats/network_lines.md` has the format.
 """
 
 from __future__ import annotations

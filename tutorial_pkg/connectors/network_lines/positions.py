@@ -1,10 +1,4 @@
-"""How far each sender with a name has come.
-
-A position is a small JSON object that only its sender understands. A block's lines and the entries
-that it changes go into one frame of the log, so a crash leaves either both or neither. The first
-frame of each segment also repeats all positions. The newest segment is never deleted, so it is all
-that has to be read at the start.
-"""
+"""How far each sender with a name has come; docs/formats/network_lines.md has the details."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """RELP, the protocol of rsyslog's `omrelp`, as the receiver sees it.
 
-A frame is `number command length data` and a newline. The sender keeps each `syslog` message until
-the reply to it, and resends those without a reply over its next connection: at least once. A
-message over `maxLineBytes` is cut and marked, as rsyslog would send it again after an error code.
+A frame is `number command length data` and a newline. docs/formats/network_lines.md has the rest.
 """
 
 from __future__ import annotations

@@ -56,7 +56,6 @@ class ObjectLog:
         return self._store.create(self._key(record["number"]), _line(record))
 
     def read(self, number: int) -> Record | None:
-        """Return the record with this number, if it exists."""
         try:
             [record] = self._read(Stretch(number, number, self._key(number), 0))
         except FileNotFoundError:

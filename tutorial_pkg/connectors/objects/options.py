@@ -20,12 +20,7 @@ SHARED = (
 )
 READ = (
     *SHARED,
-    Option(
-        "format",
-        choice("lines", "jsonl", "csv", "avro", "parquet"),
-        "lines",
-        "what is in the objects",
-    ),
+    Option("format", choice("lines", "jsonl", "csv", "avro", "parquet"), "lines", "what to read"),
     Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
     Option("delimiter", not_empty, ",", "csv: between two values"),
     Option("avroSchema", not_empty, None, "avro: read all objects with this schema, as JSON"),
@@ -44,21 +39,9 @@ READ = (
         "a smaller name is never read, and a replaced one is not noticed",
     ),
     Option("lookSeconds", integer(0), 1, "stream: at least this many seconds between two listings"),
-    Option(
-        "notes",
-        address,
-        None,
-        "stream: where the names of found objects are recorded; the driver must be able to write "
-        "there, and tasks to read. Otherwise `_found/` next to the objects",
-    ),
+    Option("notes", address, None, "stream: where to record found objects, instead of `_found/`"),
     FAIL_ON_DATA_LOSS,
-    Option(
-        "deadLetters",
-        address,
-        None,
-        "a folder or prefix for this query alone: objects that cannot be read are recorded there, "
-        "and left out. Without it, they end the query",
-    ),
+    Option("deadLetters", address, None, "where unreadable objects are recorded, and left out"),
     Option("maxBytesPerTrigger", integer(1), None, "about how many bytes a batch has"),
 )
 WRITE = (

@@ -1,16 +1,10 @@
-"""Rows into objects: tasks upload them, and one manifest for the batch makes them count.
-
-A row's way: `ObjectUpload` (a draft on the task's disk, then an object that does not count yet),
-`publish` (the manifest, which only one driver can write), readers. Objects that no manifest names
-are removed later.
-"""
+"""Rows into objects: tasks upload them, and one manifest for the batch makes them count."""
 
 from __future__ import annotations
 
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
@@ -31,12 +25,7 @@ SLOW_BATCHES = 10  # after so many later batches, no task of a dead driver is st
 # ---- In the tasks --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Uploaded:
-    """What a task has written."""
-
-    objects: tuple[ObjectInfo, ...]
-    rows: int
+Uploaded = tuple[tuple[ObjectInfo, ...], int]  # what a task has written, and how many rows
 
 
 class ObjectUpload:
@@ -66,7 +55,7 @@ class ObjectUpload:
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
         store.write(note, json.dumps(list(drafts)).encode())
         objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
-        return Uploaded(objects, rows)
+        return objects, rows
 
     def close(self) -> None:
         for draft in self._drafts.values():
@@ -91,8 +80,8 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     if not uploaded:
         return
     store = Store(context.options, context.options.path)
-    manifests, rows = log_of(store, context.query), sum(handle.rows for handle in uploaded)
-    objects = [info for handle in uploaded for info in handle.objects]
+    manifests, rows = log_of(store, context.query), sum(count for _, count in uploaded)
+    objects = [info for infos, _ in uploaded for info in infos]
     if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
         manifests.join()
     else:

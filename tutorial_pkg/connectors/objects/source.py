@@ -39,11 +39,6 @@ def look(context: SplitContext) -> dict[str, Split]:
     return {name: Split(0, searches[name].look()) for name in offset}
 
 
-def searches_of(options: OptionValues) -> dict[str, Search]:
-    """Return the searches for new objects, by the names of their tapes: none yet."""
-    return {}
-
-
 def _shares(options: OptionValues) -> Iterator[list[Part]]:
     """Yield all objects, cut into about equal shares."""
     news = Content(Store(options, options.path)).news()
@@ -88,7 +83,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[An
 source = (
     SourceBuilder.replayable(FORMAT, schema_of, look=look, read=read)
     .retry(seconds=0)  # the store repeats single requests, also in the middle of an object
-    .connect(searches_of)
+    .connect(lambda options: {})  # the searches for new objects, by the names of their tapes
     .bound(bound)
     .limit("maxFilesPerTrigger", "objects in a batch")
     .distributed(

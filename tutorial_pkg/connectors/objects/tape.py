@@ -111,7 +111,6 @@ class Search:
     """Looks for new objects, and records them on the tape."""
 
     def __init__(self, options: OptionValues, name: str, start: int = 0) -> None:
-        """Raises `RuntimeError` if the tape ends before `start`."""
         self._options = options
         self._content = Content(Store(options, options.path))
         self._tape = Tape(options, name, make=True)
@@ -157,5 +156,4 @@ HINT = "option `replaced` says what to do with such objects; write new ones unde
 
 
 def matches(options: OptionValues, info: ObjectInfo) -> bool:
-    """Return whether the query reads this object."""
     return fnmatch.fnmatchcase(info.key.rpartition("/")[2], options.glob)

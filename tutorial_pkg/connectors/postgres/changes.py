@@ -17,7 +17,6 @@ from pyspark.sql.types import ArrayType, BinaryType, DecimalType, StructField, S
 
 from tutorial_pkg.builder import (
     OptionValues,
-    Position,
     RowPacker,
     SourceBuilder,
     Split,
@@ -58,7 +57,6 @@ def changes_schema(options: OptionValues) -> StructType:
 
 
 def _logged_columns(database: pg.Connection, options: OptionValues) -> StructType:
-    """Return all columns but the generated ones."""
     look = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attgenerated <> ''"
     generated = {name for (name,) in database.execute(look, [options.table.quoted])}
     schema = schema_of(database, options.table.sql)
@@ -96,14 +94,6 @@ def look(context: SplitContext) -> dict[str, Split]:
         entry = slot.published(database, options)
     name = next(iter(offset or ()), options.slot)
     return {name: Split(start, int(end), str(entry))}
-
-
-def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
-    return slot.next_position(context.connection, context.options, start, end, rows)
-
-
-def commit(context: SplitContext, positions: dict[str, Position]) -> None:
-    slot.release(context.connection, context.options, max(map(int, positions.values())))
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -241,8 +231,8 @@ source = (
     SourceBuilder.replayable(FORMAT, changes_schema, look=look, read=read)
     .connect(pg.connect)
     .close(pg.Connection.close)
-    .bound(bound)
-    .commit(commit)
+    .bound(slot.bound)
+    .commit(slot.commit)
     .retry(transient=pg.is_transient, option="waitSeconds")
     .options(*READ)
     .build()

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.options import FORMAT, Table
-from tutorial_pkg.core.pauses import patiently
+from tutorial_pkg.core.pauses import Tries
 
 Connection = psycopg.Connection[Any]
 
@@ -44,7 +44,6 @@ SETTINGS = {
     "transaction_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
-MAX_MILLIS = 2**31 - 1
 # The server's refusals, and untrusted certificates, are final, except for errors that pass.
 FINAL = re.compile(r"FATAL:|certificate|does not support SSL|invalid \w+ value")
 PASSING = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
@@ -81,7 +80,7 @@ def _parsed(url: str) -> dict[str, Any]:
 
 def settings(options: OptionValues) -> str:
     """Return the first statement of every connection."""
-    lock_timeout = str(min(max(1, options.waitSeconds * 1000), MAX_MILLIS))
+    lock_timeout = str(max(1, options.waitSeconds * 1000))
     values = {**SETTINGS, "lock_timeout": lock_timeout}
     pairs = sql.SQL(", ").join(sql.SQL("({}, {})").format(*pair) for pair in values.items())
     text = """SELECT set_config(name, value, false) FROM (VALUES {}) AS ours (name, value)
@@ -104,7 +103,7 @@ def connect(options: OptionValues, **parameters: Any) -> Connection:
         return connection
 
     try:
-        return patiently(open_once, _may_pass, options.waitSeconds)
+        return Tries(_may_pass, options.waitSeconds).patiently(open_once)
     except psycopg.OperationalError as error:
         waited = f"no database after {options.waitSeconds} s (option `waitSeconds`)"
         problem = waited if _may_pass(error) else "the database refuses"

@@ -71,7 +71,7 @@ def _has_seconds(array: pa.Array) -> bool:
 def _text(kind: pa.DataType, value: Any, as_json: bool) -> str | None:
     if value is None:
         return None
-    if _is_list(kind) and not as_json:
+    if kinds.is_list(kind) and not as_json:
         return "{" + ",".join(_element(kind.value_type, item) for item in value) + "}"
     plain = _plain(kind, value)
     return json.dumps(plain, allow_nan=False) if kinds.is_nested(kind) else str(plain)
@@ -79,12 +79,14 @@ def _text(kind: pa.DataType, value: Any, as_json: bool) -> str | None:
 
 def _element(kind: pa.DataType, value: Any) -> str:
     """Write an element of an array literal; only nested arrays are unquoted."""
-    if _is_list(kind) and not value:
+    if kinds.is_list(kind) and not value:
         raise ValueError("PostgreSQL's arrays can't contain an empty array, or null for an array")
     text = _text(kind, value, as_json=False)
     if text is None:
         return "NULL"
-    return text if _is_list(kind) else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return (
+        text if kinds.is_list(kind) else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )
 
 
 def _plain(kind: pa.DataType, value: Any) -> Any:
@@ -98,7 +100,7 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
         names = [key if isinstance(key, str) else json.dumps(key, allow_nan=False) for key in keys]
         items = [_plain(kind.item_type, item) for _, item in value]
         return dict(zip(names, items, strict=True))
-    if _is_list(kind):
+    if kinds.is_list(kind):
         return [_plain(kind.value_type, item) for item in value]
     if _is_bytes(kind):
         return "\\x" + value.hex()
@@ -107,10 +109,6 @@ def _plain(kind: pa.DataType, value: Any) -> Any:
     if kinds.is_temporal(kind):
         return value.isoformat()
     return str(value) if kinds.is_decimal(kind) else value
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

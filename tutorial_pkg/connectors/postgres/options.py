@@ -38,14 +38,12 @@ class Table:
 
     @property
     def sql(self) -> Any:
-        """The name for a statement, quoted."""
         from psycopg.sql import Identifier
 
         return Identifier(*self.parts)
 
     @property
     def quoted(self) -> str:
-        """The quoted name as text."""
         return str(self.sql.as_string())
 
     def beside(self, name: str) -> Table:
@@ -55,7 +53,6 @@ class Table:
 
 @accepts('`name`, `schema.name` or `"name with . or blanks"`')
 def table(text: str) -> Table:
-    """Parse a table's name."""
     if not re.fullmatch(rf"(?:{NAME})(?:\.(?:{NAME}))?", text):
         raise ValueError
     parts = [quoted.replace('""', '"') or plain for quoted, plain in re.findall(NAME, text)]

@@ -77,7 +77,6 @@ class Changes:
     committed: Numbers  # in microseconds since 1970
 
     def between(self, start: int, end: int) -> Changes:
-        """Return the changes that were committed in this part of the log."""
         inside = (start <= self.positions) & (self.positions < end)
         arrays = (self.kinds, self.at, self.positions, self.ids, self.committed)
         return Changes(self.chunk, self.relation, *(array[inside] for array in arrays))
@@ -97,7 +96,6 @@ class Changes:
         return before, np.where(is_same, before, after)
 
     def texts(self, values: Numbers) -> list[bytes | None]:
-        """Return the texts of one column."""
         data = self.chunk.data
         return [
             data[start:end] if kind == TEXT else None

@@ -118,7 +118,6 @@ def stage_prefix(query: str) -> str:
 
 
 def columns(names: Iterable[str]) -> sql.Composed:
-    """Return a list for SELECT or INSERT."""
     return sql.SQL(", ").join(map(sql.Identifier, names))
 
 
@@ -148,7 +147,6 @@ def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
 
 
 def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
-    """Drop the stages of a failed batch."""
     with pg.connect(context.options) as connection:
         _drop_stages(connection, context.options.table, context.query)
 

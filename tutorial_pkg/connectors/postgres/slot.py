@@ -12,7 +12,7 @@ from typing import cast
 import psycopg
 from psycopg import sql
 
-from tutorial_pkg.builder import OptionValues
+from tutorial_pkg.builder import OptionValues, Position, SplitContext
 from tutorial_pkg.connectors.postgres.connection import Connection, connect
 from tutorial_pkg.connectors.postgres.options import FORMAT
 
@@ -52,7 +52,6 @@ def prepare(database: Connection, options: OptionValues) -> int:
 
 
 def snapshot_of(options: OptionValues) -> sql.Identifier:
-    """Return the name of the table's copy, in the same schema."""
     return cast(sql.Identifier, options.table.beside(f"spark_snapshot_{options.slot}").sql)
 
 
@@ -192,17 +191,15 @@ def slot_position(database: Connection, options: OptionValues, start: int | None
 
 
 def _restart(options: OptionValues) -> str:
-    """Say what to do if changes are missing."""
     return (
         f"Start over: SELECT pg_drop_replication_slot('{options.slot}'); DROP PUBLICATION IF "
         f"EXISTS {options.slot}; then use a new checkpoint, with `snapshot` for the existing rows"
     )
 
 
-def next_position(
-    database: Connection, options: OptionValues, start: int, end: int, rows: int | None
-) -> int:
+def bound(context: SplitContext, split: str, start: int, end: int, rows: int | None) -> int:
     """Return how far the next batch goes towards `end`: to the end of a transaction."""
+    database, options = context.connection, context.options
     if start < 0:
         last, changes = start + (rows or -start), _end_of_snapshot(database, options)
         return last if last < 0 else changes
@@ -250,8 +247,10 @@ def messages(
                 some, size = [], 0
 
 
-def release(database: Connection, options: OptionValues, position: int) -> None:
-    """Let the server delete its log before `position`, which Spark has committed."""
+def commit(context: SplitContext, positions: dict[str, Position]) -> None:
+    """Let the server delete its log before these positions, which Spark has committed."""
+    database, options = context.connection, context.options
+    position = max(map(int, positions.values()))
     if options.snapshot and position >= 0:
         drop = sql.SQL("DROP TABLE IF EXISTS {}")
         database.execute(drop.format(snapshot_of(options)))
