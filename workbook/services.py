@@ -201,15 +201,18 @@ class Kafka(ServerProcess):
       newest batch. With `settings`, a request has one record, and the position is right.
     - While a transaction is open, readers of committed records (`isolation.level`) see a partition
       that ends at 0, so a query that has read more fails. They also get aborted records.
+
+    Args:
+        advertised: the address (`host:port`) that it gives to its clients, for a proxy before it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, advertised: str = "") -> None:
         port = _free_port()
         address = f"{LOOPBACK}:{port}"
         self.settings: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0}
         self.settings["batch.num.messages"] = 1
         addresses = ["--listener-url", f"tcp://{address}"]
-        addresses += ["--advertised-listener-url", f"tcp://{address}"]
+        addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
         storage = ["--storage-engine", "memory://tansu/"]
         command = [_program("Kafka's protocol"), "broker", *addresses, *storage]
         super().__init__(folder, command, port, address)
