@@ -61,5 +61,5 @@ def draw_orders(orders: Sequence[Order], events: Sequence[Event]) -> None:
     picture(
         figure,
         "Bars are the orders of a batch from shop north, colored by worker. Workers 1 and 2 "
-        "alternate, then only worker 2 reads, then none. Worker 3 continues with the next number.",
+        "take turns, then only worker 2 reads, then none. Worker 3 continues with the next number.",
     )

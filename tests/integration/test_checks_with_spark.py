@@ -25,7 +25,7 @@ def test_05_2(spark: SparkSession) -> None:
         spark.sql(rows).createOrReplaceTempView(f"delay_{delay}")
     assert checks.check_05_2(65).passed
     for wrong, symptom in (
-        (10, "1095 of 2390 lines were dropped (45.8%); expected at most 2 %"),
+        (10, "1095 of 2390 lines were dropped (45.8%); expected at most 2%"),
         (90, "Try a shorter one"),
         (64, "that you have tried"),
         ("65", "that you have tried"),

@@ -212,14 +212,14 @@ _LINES, _MOST_DROPPED, _LONGEST_DELAY = 2390, 47, 75  # the delay in seconds
 
 @exercise()
 def check_05_2(answer: Any) -> str:
-    """Did the query that ran with the delay `answer` drop at most 2 % of the lines?"""
+    """Did the query that ran with the delay `answer` drop at most 2% of the lines?"""
     spark, table = session(), f"delay_{answer}"
     text = f"You set answer to {show(answer)}; expected an int that you have tried with run."
     expect(isinstance(answer, int) and spark.catalog.tableExists(table), text)
     counts = spark.table(table).groupBy("window").agg({"count": "max"}).collect()
     dropped = _LINES - sum(count for _, count in counts)
     share = f"With {answer} s, {dropped} of {_LINES} lines were dropped ({dropped / _LINES:.1%})"
-    expect(dropped <= _MOST_DROPPED, f"{share}; expected at most 2 %. Try a longer delay.")
+    expect(dropped <= _MOST_DROPPED, f"{share}; expected at most 2%. Try a longer delay.")
     text = f"{share}; expected a delay of at most {_LONGEST_DELAY} s, because every result waits"
     expect(answer <= _LONGEST_DELAY, f"{text} for it. Try a shorter one.")
     return f"{share}, and each window is final {answer} s after its end."

@@ -111,13 +111,12 @@ class Step(NamedTuple):
 STEPS = {  # by the point of the crash
     "logged": Step(
         "logged",
-        "The lines are in the source's log, on disk. Spark does not know about them yet.",
+        "The lines are in the source's log, on disk. No batch has them yet.",
         "The new query asked the source how far its log goes, and planned the batch.",
     ),
     "staging": Step(
         "planned",
-        "Spark has noted how far the batch goes: offsets/2. Its tasks write to files that no "
-        "reader looks at.",
+        "offsets/2 says how far the batch goes. Its tasks write to files that no reader looks at.",
         "offsets/2 is there and commits/2 is not. So Spark ran the batch again, with the same "
         "offsets. What the dead tasks had left was removed.",
     ),
@@ -130,23 +129,23 @@ STEPS = {  # by the point of the crash
         "recorded",
         "One rename has put the record in place. It says which staged lines go where, and that "
         "batch 2 is done. From now on the batch is in.",
-        "The sink carried out the record that it found. Then Spark ran the batch again, and the "
-        "sink recognized it.",
+        "Spark ran the batch again. The sink's commit first carried out the record that it found, "
+        "then recognized the batch.",
     ),
     "half_applied": Step(
         "half applied",
         "Readers see the lines of one task, but not yet those of the other.",
-        "The sink carried out the rest of the record. Then Spark ran the batch again, and the sink "
-        "recognized it.",
+        "Spark ran the batch again. The sink's commit first carried out the rest of the record, "
+        "then recognized the batch.",
     ),
     "applied": Step(
         "applied",
-        "Readers see all lines, and the staged files are gone. Spark does not know that yet.",
+        "Readers see all lines, and the staged files are gone. commits/2 is not there yet.",
         "Spark ran the batch again. The sink recognized it, and wrote nothing.",
     ),
     "committed": Step(
         "committed",
-        "Spark has noted that the batch is done: commits/2.",
+        "commits/2 is there: the batch is done.",
         "There was nothing to repeat.",
     ),
 }
