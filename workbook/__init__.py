@@ -1,8 +1,29 @@
 """What the notebooks need besides `tutorial_pkg`: `from workbook import chart, watch, wait_until`.
 
-`_NAMES` below says which module has what. `network_to_log` and `counting` are queries to kill, as
-scripts. `solved` records solved exercises. For the terminal: `python -m workbook`, and `rerun` (run
-notebooks and store the outputs).
+Every lesson:
+
+- `lesson`: set up an empty folder, stop everything at the end, show the outcome of a call
+- `checks`: the exercises' checks; `solved` records what you have solved
+- `plots`: charts, and live plots of queries
+- `senders`: free ports; commands and Python workers to kill
+- `inside`: frames of a log, the doctor, processes to kill
+
+Some lessons:
+
+- 05, 08 `explainers`: the watermark and the crash, to play with
+- 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
+- 13, 17 `drills`: the final tests of the capstone and of named senders
+- 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
+- 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
+- 12 `weather`: a REST service
+- 18 `broken_queries`; 19 `shop_orders`, and `cluster` with its `spark_daemon`
+- 20, 21, 22 `batches`: streams cut into batches
+- 20, 21 `trading`: trades
+- 22 `shop`: orders with their payments and deliveries
+- 13 `ledger`: the capstone's service
+
+For the terminal: `__main__` (`python -m workbook`), `rerun` (run notebooks and store the
+outputs).
 """
 
 from tutorial_pkg.core.lazy import lazy_names

@@ -236,7 +236,10 @@ class SinkBuilder(Declaration, Generic[State]):
         return self
 
     def check(self, function: Callable[[TargetContext], object]) -> Self:
-        """Set `check(context)`, which raises `ValueError` before the query runs."""
+        """Set `check(context)`, which raises `ValueError` before the query runs.
+
+        `context` is a `TargetContext`.
+        """
         return self._set("check", function, "context")
 
     def receive(self, function: Callable[[State, Row], object]) -> Self:

@@ -94,10 +94,12 @@ class SourceBuilder:
         When the query stops, `emit` raises `SystemExit`: close the client in a `with` or `finally`.
         A `listen` that waits for something else waits for `context.stopped`, a `threading.Event`.
         An error in `listen` ends the query. A return counts as a lost connection: like one, it is
-        retried from the last position. docs/builder.md says when to set `context.connected`.
+        retried from the last position, see `.retry`. Call `context.connected.set()` once there is
+        a connection, if it may then be silent for longer than `retrySeconds`.
 
         Guarantee: exactly once, if the service resends what follows a position. Otherwise exactly
-        once from the log on.
+        once from the log on: what was emitted but not in the log when the process died is missing,
+        and so is what the service sent until the restart.
         """
 
         def create(context: SourceContext) -> Listener:

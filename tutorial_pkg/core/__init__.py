@@ -1,4 +1,10 @@
 """Used by several rooms; imports none of them.
 
-Options, Arrow, limits and pauses, the disk, and Spark's processes, versions and errors.
+- `options.py`, `line_options.py`, `secrets.py`: options, declared once.
+- `lines.py`, `columns.py`, `arrow_casts.py`, `compute.py`: Arrow.
+- `read_limit.py`, `batch_order.py`: how much a batch takes, and whether it is a repetition.
+- `pauses.py`, `waiting.py`: waiting with a bound.
+- `disk.py`, `places.py`, `ports.py`: the machine.
+- `worker.py`, `spark_versions.py`, `errors.py`: Spark's processes, versions and errors.
+- `extras.py`, `lazy.py`, `json_text.py`: imports and JSON.
 """

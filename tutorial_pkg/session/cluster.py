@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import time
+import zipfile
 from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
@@ -47,23 +47,32 @@ def ships(setting: str) -> bool:
 def ship(context: SparkContext) -> None:
     """Send this package to the workers. It takes precedence over one that is installed there."""
     if PACKAGE.is_dir():  # else it was shipped itself, as a zip
-        target = Path(SparkFiles.getRootDirectory(), "shipped", PACKAGE.name)
-        archive = shutil.make_archive(str(target), "zip", PACKAGE.parent, PACKAGE.name)
-        context.addPyFile(archive)
+        archive = package_zip(Path(SparkFiles.getRootDirectory(), "shipped"))
+        context.addPyFile(str(archive))
         _import_here_from(context, archive)
+
+
+def package_zip(folder: Path) -> Path:
+    """Write this package's code as `tutorial_pkg.zip` into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{PACKAGE.name}.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(PACKAGE.rglob("*.py")):
+            archive.write(file, file.relative_to(PACKAGE.parent))
+    return target
 
 
 def describe_session(context: SparkContext) -> None:
     """Give Spark's Python processes the number of cores, and a package that came as a zip."""
     context.environment[CORES] = str(context.defaultParallelism)
     if not PACKAGE.is_dir():  # `--py-files`
-        _import_here_from(context, str(PACKAGE.parent))
+        _import_here_from(context, PACKAGE.parent)
 
 
-def _import_here_from(context: SparkContext, archive: str) -> None:
+def _import_here_from(context: SparkContext, archive: Path) -> None:
     """Spark puts shipped files on the path of tasks, but not of the driver's stream readers."""
     others = context.environment.get("PYTHONPATH", "").split(os.pathsep)
-    paths = [archive, *(path for path in others if path and path != archive)]
+    paths = [str(archive), *(path for path in others if path and path != str(archive))]
     context.environment["PYTHONPATH"] = os.pathsep.join(paths)
 
 

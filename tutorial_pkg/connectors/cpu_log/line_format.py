@@ -27,7 +27,11 @@ _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 Gi
 
 
 def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> bytes:
-    """Return the rows as lines with newlines, all with the same time and usage."""
+    """Return the rows as lines with newlines, all with the same time and usage.
+
+    A single column is the item; several become `Row(name=value, ...)`, with `null` for nulls.
+    Columns that are not text are cast to string by Arrow, timestamps in the session's time zone.
+    """
     if not batch.num_rows:
         return b""
     items = _escaped(_items(batch)).fill_null(NULL_ITEM)

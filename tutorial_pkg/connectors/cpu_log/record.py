@@ -1,4 +1,8 @@
-"""The commit record: which batches are done, where the files end, and what the last commit adds."""
+"""The commit record: which batches are done, where the files end, and what the last commit adds.
+
+`record.json` is replaced by a rename, which happens entirely or not at all. This rename is the
+commit point: it alone makes a batch part of the log.
+"""
 
 from __future__ import annotations
 

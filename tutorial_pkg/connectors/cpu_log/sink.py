@@ -10,7 +10,14 @@ import zlib
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql.types import BooleanType, NumericType, StringType
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from tutorial_pkg.builder import (
     REQUIRED,
@@ -29,7 +36,6 @@ from tutorial_pkg.connectors.cpu_log.monitor import cpu_monitor
 from tutorial_pkg.connectors.cpu_log.publish import PublishedDirectory, crash_point
 from tutorial_pkg.connectors.cpu_log.record import Batch, Staged
 from tutorial_pkg.core.disk import naming, sync_directory
-from tutorial_pkg.core.spark_versions import TIME_TYPES
 
 PATH = Option("path", local_directory, REQUIRED, "the directory of the `data.<i>.csv` files")
 WRITE_OPTIONS = (
@@ -48,7 +54,7 @@ WRITE_OPTIONS = (
     ),
 )
 
-_WITH_TEXT = (StringType, BooleanType, NumericType, *TIME_TYPES)
+_WITH_TEXT = (StringType, BooleanType, NumericType, DateType, TimestampType, TimestampNTZType)
 
 
 class Stage:

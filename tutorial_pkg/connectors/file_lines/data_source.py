@@ -68,7 +68,7 @@ FILE_OPTIONS = (
     ),
     Option("failOnDataLoss", boolean, True, "whether a stream ends if bytes of a batch are gone"),
     Option("restAfter", integer(1, 1 << 31, unit="seconds"), 60, "until a file counts as resting"),
-    Option("notesDirectory", local_directory, None, "for notes of resting files"),
+    Option("notesDirectory", local_directory, None, "of notes; default `_file_lines`"),
 )
 OPTIONS = Options("file_lines", (*FILE_OPTIONS, EVENT_TIME, MODE))
 

@@ -84,7 +84,8 @@ class Notes:
             name = self._write(folding)
         except OSError as error:
             self._can_write = False
-            log.warning("Every offset lists each file (set `notesDirectory`): %s", error)
+            text = "no note of resting files can be written, so every offset lists each file; set "
+            log.warning("%s`notesDirectory`: %s", text, error)
             return offset
         return replace(offset, files=others, folded=(*names, name))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
@@ -19,7 +21,6 @@ from tutorial_pkg.core.options import (
     choice,
     documented,
     integer,
-    local_directory,
     names,
 )
 from tutorial_pkg.core.spark_versions import stream_reader
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
     from tutorial_pkg.connectors.network_lines.listener import Listener
 
 _ADDRESS = re.compile(r"[A-Za-z0-9_.:-]+(%[A-Za-z0-9_.-]+)?")
-_PEM = "a PEM file"
+
+
+@accepts("a PEM file that can be read")
+def pem_file(text: str) -> str:
+    """A parser for the path of a file that can be read."""
+    path = Path(text).expanduser().absolute()
+    if not (path.is_file() and os.access(path, os.R_OK)):
+        raise ValueError
+    return str(path)
 
 
 @accepts("an address or name of this machine: 127.0.0.1, ::1, 0.0.0.0 for every IPv4 address")
@@ -72,15 +81,18 @@ OPTIONS = Options(
         Option("protocol", choice("lines", "relp"), "lines", "what senders speak; rsyslog: relp"),
         Option(
             "tlsCertificate",
-            local_directory,
+            pem_file,
             None,
             "listen with TLS 1.2 or newer, with this certificate (and those it needs behind it); a "
             "renewed file is used for the next connection",
-            _PEM,
         ),
-        Option("tlsKey", local_directory, None, "its private key, if in another file", _PEM),
+        Option("tlsKey", pem_file, None, "its private key, if in another file"),
         Option(
-            "tlsClientCa", local_directory, None, "admit only clients of these authorities", _PEM
+            "tlsClientCa",
+            pem_file,
+            None,
+            "admit only clients certified by these authorities; a sender may use the names in its "
+            "certificate and below (`host-7`, `host-7/nginx`)",
         ),
         Option("allowedClients", names, None, "admit only certificates with one of these names"),
         *_LIMITS,
