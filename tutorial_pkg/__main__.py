@@ -134,6 +134,12 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError("give one of FILE and --follow PATH")
     if options.follow and not options.name:
         raise ValueError("--follow needs a --name, by which the receiver knows what it has")
+    if options.instance and not options.name:
+        raise ValueError("--instance needs the --name that another machine has used")
+    if options.follow and options.rate is not None:
+        raise ValueError("--rate is for a FILE")
+    if options.rate is not None and not options.rate > 0:
+        raise ValueError("--rate is the number of lines per second, more than 0")
     if options.name and options.file == "-":
         raise ValueError("a sender with a --name needs a FILE, which it can read again")
     if (options.tls_certificate or options.tls_key) and not options.tls_ca:

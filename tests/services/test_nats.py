@@ -371,6 +371,8 @@ def test_refused_login_ends_at_once(tmp_path: Path) -> None:
         with pytest.raises(Exception, match=r"PermissionError: NATS at .* refused") as error:
             reader(streams, "S", user="spark", password=f"not {SECRET}").initialOffset()
         assert SECRET not in str(error.value)
+        with pytest.raises(Exception, match="PermissionError: the server does not encrypt"):
+            reader(streams, "S", url=server.uri.replace("nats:", "tls:")).initialOffset()
 
 
 DENIED = """authorization { users: [

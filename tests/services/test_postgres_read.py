@@ -268,7 +268,7 @@ def test_table_is_known_by_its_oid(url: str, database: Database) -> None:
 
 
 def test_changes_have_key_before_and_after(url: str, database: Database, name: str) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, x text)")
+    database.execute("CREATE TABLE t (id int, x text, PRIMARY KEY (id) INCLUDE (x))")
     stream = Stream(url, slot=name)
     database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     database.execute("UPDATE t SET x = 'c' WHERE id = 1")

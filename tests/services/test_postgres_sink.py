@@ -75,11 +75,13 @@ def test_stages_of_killed_tasks_are_dropped(url: str, database: Database) -> Non
     """In a schema whose name has quotes and placeholders."""
     database.execute('CREATE SCHEMA "My %s"; CREATE TABLE "My %s"."T.""1""" (n int)')
     values = options(url, table='"My %s"."T.""1"""')
-    for task in range(3):
-        stage(values, {"n": [1]}, task)
-    assert len(stages(database)) == 3
-    discard(BatchContext(QUERY, 0, values), [])  # of a failed batch
-    assert stages(database) == []
+    path = psycopg.conninfo.make_conninfo(url, options=r'-csearch_path="My\ %s"')
+    for each in (values, options(path, table='"T.""1"""')):
+        for task in range(3):
+            stage(each, {"n": [1]}, task)
+        assert len(stages(database)) == 3
+        discard(BatchContext(QUERY, 0, each), [])  # of a failed batch
+        assert stages(database) == []
     stage(values, {"n": [1]})
     write(values, 0, {"n": [1]})
     assert rows(database, 'SELECT * FROM "My %s"."T.""1"""') == [(1,)]

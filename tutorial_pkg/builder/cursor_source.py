@@ -41,7 +41,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
 )
 from tutorial_pkg.core.worker import outlive_ctrl_c
-from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogGroup, LogOffset
+from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.reader import log_options
 
 POLL = Option(
@@ -95,7 +95,7 @@ class Pages(SplitCalls):
 
     def first_positions(self) -> dict[str, Any]:
         """Return the current splits, with the positions of their first pages."""
-        answer = self.ask("splits", SOURCE, offset=dict(self.positions))
+        answer = self.ask("splits", SOURCE, offset=dict(self.positions) or None)
         with self.functions.blamed("splits", SOURCE):
             if not isinstance(answer, str | Mapping):
                 answer = dict.fromkeys(answer)
@@ -221,13 +221,13 @@ class PageInstance(Pages):
 class CursorReader(BuiltStreamReader):
     """With the trigger `availableNow` it goes to the end of each split, once, and then stops."""
 
-    def __init__(self, functions: Functions, context: SplitContext) -> None:
-        if context.options.path is None:  # which `spark.read` does not need
+    def open_logs(self) -> Logs:
+        if self._context.options.path is None:  # which `spark.read` does not need
             raise ValueError(
-                f"format `{functions.format}`: option `path` is missing; a stream keeps its pages "
-                "in a log on disk: name its folder in `load(path)`"
+                f"format `{self._functions.format}`: option `path` is missing; a stream keeps its "
+                "pages in a log on disk: name its folder in `load(path)`"
             )
-        super().__init__(functions, context)
+        return super().open_logs()
 
     def start_producer(self, logs: LogGroup) -> Instances:
         pages: dict[str, Any] = {

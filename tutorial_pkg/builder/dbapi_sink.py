@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import accumulate
 from typing import Any
 
@@ -53,7 +53,12 @@ def publish(
     rows, table = sum(batch.num_rows for batch in batches), context.options.table
     known = f"query_id = '{context.query}' AND target = '{table}'"
     with closing(connect(context.options)) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute(CREATE)
+        try:
+            cursor.execute(f"SELECT 1 FROM {RECORDS} WHERE 1 = 0")
+        except Exception:  # clients differ in their errors; not every role may create tables
+            with suppress(Exception):  # of a client that has begun no transaction
+                connection.rollback()
+            cursor.execute(CREATE)
         if begin:
             cursor.execute(begin)
         cursor.execute(f"SELECT batch, row_total FROM {RECORDS} WHERE {known} ORDER BY batch DESC")

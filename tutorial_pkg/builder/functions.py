@@ -27,6 +27,13 @@ class FunctionError(Exception):
     """A function given to a builder failed. The cause is its error."""
 
 
+class ReturnedError(ConnectionError):
+    """A function that ends only with its query returned earlier: as transient as a lost connection.
+
+    Whatever other errors `.retry(...)` names.
+    """
+
+
 # ---- Retries -----------------------------------------------------------------------------------
 
 SECONDS, PAUSE = "retrySeconds", "retryPauseMillis"
@@ -66,7 +73,7 @@ class Retries:
         cause: BaseException | None = error.__cause__ if isinstance(error, FunctionError) else error
         if cause is not None and self.transient is not None and self.transient(cause):
             return True
-        while cause is not None and not isinstance(cause, self.errors):
+        while cause is not None and not isinstance(cause, (*self.errors, ReturnedError)):
             cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
         return cause is not None
 

@@ -146,6 +146,7 @@ class Instance(threading.Thread):
                     raise
                 self._tries = self._tries or self._retries.tries()
                 pause = self._tries.pause_after(failure)
+                _log.warning("%s; it is tried again", failure)
                 self.status.retries += 1
                 self.status.last_error = str(failure)
                 self._drop_rows()
@@ -242,7 +243,7 @@ class Instance(threading.Thread):
         column, seconds = self._heartbeat
         if time.monotonic() - self.idle_since < seconds:
             return []
-        return [RowPacker(self._query.schema).pack([{column: datetime.now(UTC)}])]
+        return [_heartbeat(self._query, column)]
 
     def _acknowledge(self, tokens: list[Any]) -> None:
         self.status.unacknowledged = len(tokens)
@@ -258,6 +259,10 @@ class Instance(threading.Thread):
             self.inside = None
 
 
+def _heartbeat(query: SplitContext, column: str) -> pa.RecordBatch:
+    return RowPacker(query.schema).pack([{column: datetime.now(UTC)}])
+
+
 class Instances:
     """Runs all instances until `close`; the producer of a log reader."""
 
@@ -268,6 +273,8 @@ class Instances:
         logs: LogGroup,
         heartbeat: Heartbeat | None = None,
     ) -> None:
+        if heartbeat:
+            _heartbeat(context, heartbeat[0])  # if it doesn't fit the schema, this fails at once
         self._logs = logs
         count = context.options.parallelism
         self._snapshots = Snapshots(logs, count, "snapshot" in functions)

@@ -6,10 +6,11 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 from tutorial_pkg.builder.context import ListenContext, SourceContext
-from tutorial_pkg.builder.functions import Functions
+from tutorial_pkg.builder.functions import Functions, ReturnedError
 from tutorial_pkg.builder.rows import Buffer
 
 MOST_WAITING = 1_000  # rows; then `emit` blocks
@@ -54,7 +55,7 @@ class Listener:
         """Hand over a row, from any thread. Raises `SystemExit` when the query is stopping."""
         while not self._context.stopped.is_set():
             with suppress(queue.Full):
-                self._waiting.put((row, position), timeout=FULL_SECONDS)
+                self._waiting.put((copy(row), position), timeout=FULL_SECONDS)
                 self._news.set()
                 return
         raise SystemExit("the query is stopping")
@@ -82,7 +83,7 @@ class Listener:
         try:
             with self._functions.blamed("listen", self._who):
                 self._functions.given["listen"](self._context, self.emit, self._position)
-                raise ConnectionError("it returned, although the query has not been stopped")
+                raise ReturnedError("it returned, although the query has not been stopped")
         except BaseException as failure:
             self._failure = failure
         self._news.set()

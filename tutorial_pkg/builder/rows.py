@@ -294,14 +294,21 @@ def _within_float(value: Any) -> Any:
     return value
 
 
+def _in_micros(value: Any) -> Any:
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):  # of pandas
+        raise ValueError("it has nanoseconds, the column has microseconds: use `.floor('us')`")
+    return value
+
+
 def _with_zone(value: Any) -> Any:
+    _in_micros(value)
     return value.astimezone() if value.tzinfo is None else value
 
 
 def _without_zone(value: Any) -> Any:
     if value.tzinfo is not None:
         raise ValueError("it has a time zone, the column has none: use `.replace(tzinfo=None)`")
-    return value
+    return _in_micros(value)
 
 
 def _without_time(value: Any) -> Any:
@@ -321,8 +328,8 @@ _FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
     (types.TimestampNTZType, (), _only(datetime, "a datetime", _without_zone)),
     (types.DateType, (date,), _only(date, "a date", _without_time)),
     (TIME_TYPES, (), _only(time, "a time", _without_zone)),  # those above are among them, too
-    (types.DayTimeIntervalType, (timedelta,), _only(timedelta, "a timedelta")),
-    (types.VariantType, (), lambda v: {"value": v.value, "metadata": v.metadata}),
+    (types.DayTimeIntervalType, (timedelta,), _only(timedelta, "a timedelta", _in_micros)),
+    (types.VariantType, (), _only(types.VariantVal, "a VariantVal", vars)),
 ]
 
 

@@ -61,7 +61,8 @@ class BuiltStreamReader(LogReader):
 
 
 def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
+    null = {True: "", False: " NOT NULL"}
+    return ", ".join(f"{field.name} {field.type}{null[field.nullable]}" for field in schema)
 
 
 class StreamSourceBuilder(InstancesDeclaration[State]):

@@ -127,11 +127,11 @@ def holds(kind: DataType, types: tuple[type[DataType], ...]) -> bool:
 
 def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Give all timestamps the zone UTC: Spark passes them in the session's time zone."""
-    fields = [
-        field.with_type(pa.timestamp("us", "UTC")) if getattr(field.type, "tz", None) else field
-        for field in batch.schema
-    ]
-    return batch.cast(pa.schema(fields))
+
+    def utc(kind: pa.DataType) -> pa.DataType:
+        return pa.timestamp("us", "UTC") if getattr(kind, "tz", None) else kind
+
+    return batch.cast(pa.schema([f.with_type(map_type(f.type, utc)) for f in batch.schema]))
 
 
 def by_partition(

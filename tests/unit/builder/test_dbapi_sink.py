@@ -78,6 +78,18 @@ def test_placeholders_follow_the_module(connect: Any, monkeypatch: pytest.Monkey
     assert rows(connect) == ROWS
 
 
+@pytest.mark.parametrize("connect", [sqlite3.connect], indirect=True)
+def test_role_that_creates_no_tables_can_write(connect: Any) -> None:
+    def restricted(*_: Any) -> Any:
+        database = connect()
+        database.set_authorizer(lambda action, *_: action == sqlite3.SQLITE_CREATE_TABLE)
+        return database
+
+    publish(connect, 0, [])
+    publish(restricted, 1, [BATCH])
+    assert rows(connect) == ROWS
+
+
 def test_names_reach_sql_only_if_plain(connect: Any) -> None:
     odd = BATCH.rename_columns(["item) SELECT 1 --", "id"])
     with pytest.raises(ValueError, match="rename them"):

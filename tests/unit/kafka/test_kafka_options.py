@@ -38,6 +38,7 @@ def values(**options: str) -> OptionValues:
         ({"subscribe": "a", "startingOffsets": '{"a": {"0": -3}}'}, "startingOffsets"),
         ({"subscribe": "a", "endingOffsets": "earliest"}, "endingOffsets"),
         ({"subscribe": "a", "startingTimestamp": "0"}, "startingTimestamp"),
+        ({"subscribe": "a", "kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset"),
     ],
 )
 def test_wrong_option_is_named(options: dict[str, str], option: str) -> None:
@@ -204,6 +205,17 @@ def test_errors_of_an_election_are_transient() -> None:
     for code in (KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH):
         with pytest.raises(TimeoutError), Brokers(values()).responding():
             raise KafkaException(KafkaError(code))
+
+
+def test_refusal_is_reported_until_a_request_succeeds() -> None:
+    brokers, closed = Brokers(values()), KafkaException(KafkaError(KafkaError._TRANSPORT))
+    brokers.note(KafkaError(KafkaError._SSL))
+    brokers.note(closed.args[0])
+    for error in (PermissionError, TimeoutError):
+        with pytest.raises(error), brokers.responding():
+            raise closed
+        with brokers.responding():
+            pass
 
 
 def test_unreadable_records_end_the_query(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ from tutorial_pkg.connectors.store import (
     sync_folders,
 )
 
-LOG = "_delta_log"
+LOG, CHECKPOINT = "_delta_log", ".checkpoint"
+COMMIT = re.compile(r"\d{20}\.json")
 MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -61,6 +62,7 @@ def create_table(options: OptionValues, schema: pa.Schema) -> None:
         Schema.from_arrow(schema),
         mode="ignore",
         partition_by=list(options.partitionBy),
+        configuration={"delta.checkpointInterval": "10"},  # readers read all commits after one
         storage_options=_settings(options),
     )
 
@@ -245,19 +247,22 @@ def _check_log(options: OptionValues) -> None:
     folder = local_folder(options.path)
     if folder is None:
         return
-    checkpoint = max((file.name[:20] for file in (folder / LOG).glob("*.checkpoint*")), default="")
-    for commit in _commit_files(folder):
-        if commit.name > checkpoint:
-            try:
-                _actions(commit.read_bytes())
-            except ValueError:
-                raise RuntimeError(_DAMAGED.format(file=commit)) from None
+    names = _log_files(folder)
+    checkpoint = next((name[:20] for name in names if CHECKPOINT in name), "")
+    for name in filter(COMMIT.fullmatch, names):
+        if name < checkpoint:
+            break
+        try:
+            _actions((folder / LOG / name).read_bytes())
+        except ValueError:
+            raise RuntimeError(_DAMAGED.format(file=folder / LOG / name)) from None
 
 
-def _commit_files(folder: Path) -> list[Path]:
-    """Return the files of the table's commits, the newest first."""
-    files = (folder / LOG).glob("*.json")
-    return sorted((file for file in files if re.fullmatch(r"\d{20}", file.stem)), reverse=True)
+def _log_files(folder: Path) -> list[str]:
+    """Return the names of the files in the table's log, the newest version first."""
+    place = folder / LOG
+    files = place.iterdir() if place.is_dir() else ()
+    return sorted((file.name for file in files), reverse=True)
 
 
 def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]], bool]) -> None:
@@ -268,7 +273,11 @@ def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]]
     folder = local_folder(options.path)
     if folder is None:
         return
-    for commit in _commit_files(folder):
+    names = _log_files(folder)
+    checkpoints = [name for name in names if CHECKPOINT in name][:1]
+    for name in (*checkpoints, "_last_checkpoint"):
+        _sync_file(folder, folder / LOG / name)
+    for commit in (folder / LOG / name for name in filter(COMMIT.fullmatch, names)):
         actions = _actions(commit.read_bytes())
         for action in actions:
             for kind in {"add", "cdc"} & action.keys():

@@ -43,9 +43,18 @@ class Listing:
         return {id_of(status) for _, status in self.files.items() ^ earlier.files.items()}
 
     def longer_names(self, path: str) -> list[str]:
-        """Return the names that start with `path`: `app.log.1.gz` for `app.log`."""
+        """Return the names that start with `path`: `app.log.1.gz` for `app.log`.
+
+        For `app.log.1` also the archive `app.log.2.gz`: `delaycompress` renames what it packs.
+        """
         names = self._in_order = self._in_order or sorted(self.files)
-        return names[bisect_right(names, path) : bisect_right(names, path + chr(0x10FFFF))]
+
+        def after(text: str) -> list[str]:
+            return names[bisect_right(names, text) : bisect_right(names, text + chr(0x10FFFF))]
+
+        stem = path.rstrip("0123456789")
+        archives = [name for name in after(stem) if name.endswith(COMPRESSED)]
+        return after(path) + (archives if stem != path else [])
 
 
 def list_files(path: str) -> Listing:

@@ -62,6 +62,7 @@ class Tail:
         self._again = set(self._number_of)
         self._listing = self._earlier = Listing()
         self._at: dict[str, str] = {}  # the path of each id
+        self._lost: set[int] = set()  # numbers that the last listing did not show
         self._idle_until = 0.0
 
     def ends_at(self, begin: FileOffset) -> bool:
@@ -78,12 +79,13 @@ class Tail:
         if not self._again and started < self._idle_until:
             return begin
         touched, self._again, lost = self._again, set[str](), list[int]()
-        self._earlier = self._listing
+        self._earlier, self._lost = self._listing, set()
         for _ in range(LISTINGS):
             touched |= self._list()
             gone = self._number_of.keys() - self._at.keys() if touched else set()
             numbers = {self._number_of[id_] for id_ in self._number_of.keys() & touched | gone}
             lost = [number for number in sorted(numbers) if not self._follow(number)]
+            self._lost = set(lost)
             if not lost:
                 break
         for number in lost:
@@ -91,6 +93,7 @@ class Tail:
             if file and file.id in self._at:  # cut off or rewritten: what it holds is a new file
                 self._forget(number)
         self._start_new(touched)
+        self._also &= self._again  # the others are tracked by now; another file may get their id
         available = self._available(lost)
         if available is begin and len(self._listing.files) > MANY_FILES:
             ended = time.monotonic()
@@ -157,9 +160,14 @@ class Tail:
             return True
         if moved is None:
             return False
+        if not (now.next or now.head) and moved.next:
+            self._warn_of_skipped(moved.path, self._newest_known(moved.path))
         if now.path != moved.path and moved.path not in self._listing.matching:
-            self._warn_of_skipped(now.path, moved.path)
-        if moved.next > now.next and self._earlier.files:
+            self._warn_of_skipped(now.path, self._listing.files[moved.path][3])
+        before = self._files.get(number)
+        if moved.path.endswith(COMPRESSED) and before and before.next == moved.next:
+            moved = None  # it never grows, and each look at it would unpack it
+        elif moved.next > now.next and self._earlier.files:
             self._changed_at[number] = time.monotonic()
         self._set(number, moved)
         return True
@@ -172,7 +180,9 @@ class Tail:
             return moved
         for place in (file.path, *self._listing.longer_names(file.path)):
             status = self._listing.files.get(place)
-            if status and (id_of(status) == last_id or id_of(status) not in self._number_of):
+            # A lost file's id may have been reused for the copy of another.
+            number = status and self._number_of.get(id_of(status))
+            if status and (id_of(status) == last_id or number is None or number in self._lost):
                 moved = self._moved(file, place, id_of(status))
                 if moved:
                     return moved
@@ -202,6 +212,8 @@ class Tail:
                 file.path,
                 file.next,
             )
+        elif file.path in self._listing.matching or file.path not in self._listing.files:
+            self._warn_of_skipped(file.path, status[3])
         self._set(number, None)
 
     def _set(self, number: int, moved: TrackedFile | None) -> None:
@@ -295,7 +307,14 @@ class Tail:
 
     # ---- Warnings
 
-    def _warn_of_skipped(self, path: str, renamed: str) -> None:
+    def _newest_known(self, path: str) -> int:
+        """Return when a file that had no line was last seen, or its newest predecessor written."""
+        files = self._listing.files
+        known = [n for n in self._listing.longer_names(path) if id_of(files[n]) in self._number_of]
+        seen = self._earlier.files.get(path)
+        return seen[3] if seen else max((files[name][3] for name in known), default=0)
+
+    def _warn_of_skipped(self, path: str, since: int) -> None:
         """Warn of files that came and went under a name between two looks."""
         files = self._listing.files
         skipped = [
@@ -303,7 +322,7 @@ class Tail:
             for name in self._listing.longer_names(path)
             if name not in self._listing.matching
             and id_of(files[name]) not in self._number_of
-            and files[name][3] > files[renamed][3]
+            and files[name][3] > since
         ]
         if skipped:
             log.warning(

@@ -64,8 +64,12 @@ class Brokers:
             raise ValueError(f"format `{FORMAT}`: an option `kafka.…` is wrong: {text}") from None
 
     def note(self, error: Any) -> None:
-        """Remember an error; clients call this with what happens in the background."""
-        self._last = error
+        """Remember an error; clients call this with what happens in the background.
+
+        After a refusal they go on to report that the connection was closed.
+        """
+        if self._last is None or self._last.name() not in _REFUSED:
+            self._last = error
 
     def raise_refusal(self) -> None:
         """Raise `PermissionError` if the brokers refused access: waiting does not help."""
@@ -89,6 +93,7 @@ class Brokers:
                 self.give_up()
             text = f"request to Kafka at {self.address} failed: {error.args[0].str()}"
             raise RuntimeError(text) from None
+        self._last = None
 
     def give_up(self) -> NoReturn:
         reason = f": {self._last.str()}" if self._last is not None else ""

@@ -21,6 +21,7 @@ FORMAT = "kafka_py"
 MOST, CUT = "maxOffsetsPerTrigger", "minPartitions"  # the names in Spark's own source
 TIMEOUT = "kafkaConsumer.pollTimeoutMs"
 EARLIEST, LATEST = -2, -1  # in the place of an offset, as in Kafka's own requests
+FIXED = ("enable.auto.commit", "enable.partition.eof", "auto.offset.reset")
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 Places = int | dict[str, dict[int, int]]  # for all partitions, or by topic and partition
@@ -92,6 +93,11 @@ def check_hidden(options: OptionValues) -> None:
 def schema(options: OptionValues) -> str:
     """Return the schema of Spark's own source. Raises `ValueError` for contradicting options."""
     check_hidden(options)
+    if fixed := [name for name in FIXED if name in options["kafka.*"]]:
+        raise ValueError(
+            f"format `{FORMAT}`: option `kafka.{fixed[0]}` must be left out: the query keeps the "
+            "offsets, and `startingOffsets` says where it begins"
+        )
     if (options.subscribe is None) == (options.subscribePattern is None):
         raise ValueError(
             f"format `{FORMAT}`: expected one of the options `subscribe` and `subscribePattern`"

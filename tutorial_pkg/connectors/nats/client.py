@@ -34,6 +34,16 @@ AWAY = (
 )
 
 
+class _Client(nats.NATS):
+    def _connect_command(self) -> bytes:
+        """Send no login in plain text if TLS is asked for; the client alone would."""
+        server: Any = self._current_server
+        tls = self.options.get("tls") or server.uri.scheme == "tls"
+        if tls and not self._server_info.get("tls_required"):
+            raise PermissionError("the server does not encrypt; correct `url` or `caFile`")
+        return super()._connect_command()
+
+
 class NatsClient:
     """An event loop in a thread, with one client in it."""
 
@@ -95,7 +105,7 @@ class NatsClient:
     async def _connect(self) -> None:
         self._lost = asyncio.Event()
         self._denied = ""
-        client = nats.NATS()
+        client = _Client()
         try:
             await client.connect(**self._settings(), closed_cb=self._note_loss)
         except (errors.Error, ValueError) as error:

@@ -73,6 +73,11 @@ def follow(
         is_refusal = isinstance(error, SenderRefusedError)
         return isinstance(error, ConnectionError | TimeoutError) and (was_there or not is_refusal)
 
+    def on_wait() -> None:
+        source.watch()
+        if stopping.is_set():
+            raise TimeoutError("stopped while it waited")
+
     tries, warned = Tries(may_pass, math.inf), set[str]()
     source = GrowingFiles(path)
     while not stopping.is_set():
@@ -80,12 +85,14 @@ def follow(
             stopping.wait(WAIT_SECONDS)
             continue
         try:
-            where = (host, port), name, _tls_now(tls), identity, source.watch
+            where = (host, port), name, _tls_now(tls), identity, on_wait
             with open_exchange(*where) as exchange:
                 log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
                 was_there, tries, warned = True, Tries(may_pass, math.inf), set()
                 exchange.run(source.blocks(exchange.welcome, stopping))
         except OSError as error:
+            if stopping.is_set():
+                return
             pause = tries.pause_after(error)
             why = str(error) if isinstance(error, SenderRefusedError) else ""
             if why not in warned and not isinstance(error, NameInUseError):

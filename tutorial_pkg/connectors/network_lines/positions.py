@@ -100,7 +100,11 @@ class Positions:
             return
         with self._lock:  # so that no other log gets a copy of the position before its lines
             records = {name: self._apply(name, changes[name]) for name in changes}
-            yield self._copies(log) if log.at_segment_start else records
+            try:
+                yield self._copies(log) if log.at_segment_start else records
+            except OSError:  # the frame is not in the log, so no copy may have its changes
+                self._senders = _read(self._logs)
+                raise
 
     def _apply(self, name: str, entries: Entries) -> Mapping[str, Any]:
         is_new = name not in self._senders

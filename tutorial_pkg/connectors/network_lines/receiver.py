@@ -41,10 +41,10 @@ def receive(path: str | Path, options: Mapping[str, str], stopping: threading.Ev
         group = LogGroup(folder, ports_of(values), "port", values.maxBacklogBytes)
         logs = opened.enter_context(closing(group))
         published = Handover(logs)
-        published.publish()
-        opened.callback(published.publish)
         published.read_query()
         with closing(Listener(logs, values)) as listener:
+            published.publish()
+            opened.callback(published.publish)
             notify("READY=1")
             while not stopping.wait(PUBLISH_SECONDS):
                 listener.raise_failure()

@@ -208,6 +208,8 @@ class Channel:
             reply = b""
         except ssl.SSLError as error:
             raise _tls_failure(error) from None
+        except OSError as error:  # the host has gone
+            raise ConnectionResetError(f"{self.where}: the connection broke: {error}") from None
         self._progress_at = time.monotonic()
         return reply
 
@@ -296,7 +298,10 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
                 "--tls-ca), or does not accept this sender's certificate"
             )
         else:
-            text = f"{host} did not finish the handshake; perhaps it expects no TLS"
+            text = (
+                f"{host} did not finish the handshake; perhaps it expects no TLS, or all its "
+                "`maxConnections` are in use"
+            )
             raise ConnectionResetError(text) from None
         raise SenderRefusedError(text) from None
 

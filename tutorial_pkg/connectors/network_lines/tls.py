@@ -29,7 +29,7 @@ def client_tls(
         context = ssl.create_default_context(cafile=str(ca))
     if certificate:
         with _naming("certificate", certificate):
-            context.load_cert_chain(str(certificate), str(key) if key else None)
+            context.load_cert_chain(str(certificate), str(key) if key else None, "")
     return context
 
 
@@ -40,7 +40,7 @@ def server_context(options: OptionValues) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0  # unread, they would turn a client's close into a reset
     with _naming("tlsCertificate", options.tlsCertificate, options.tlsKey):
-        context.load_cert_chain(options.tlsCertificate, options.tlsKey)
+        context.load_cert_chain(options.tlsCertificate, options.tlsKey, "")
     if options.tlsClientCa:
         with _naming("tlsClientCa", options.tlsClientCa):
             context.load_verify_locations(options.tlsClientCa)

@@ -173,5 +173,5 @@ class Content:
         manifests, last = log_of(self._store, query), self._read.get(query)
         for record in manifests.records() if last is None else manifests.after(last):
             self._read[query] = record["number"]
-            for fields in record["objects"]:
-                yield ObjectInfo(*fields)
+            for key, _, size in record["objects"]:  # a copy of the folder has other tags
+                yield ObjectInfo(key, "", size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
     Option,
+    accepts,
     boolean,
     choice,
     integer,
@@ -14,6 +15,15 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.connectors.store_options import STORE, address
 
 FORMAT = "objects"
+
+
+@accepts("one character")
+def delimiter(text: str) -> str:
+    if len(text) != 1:
+        raise ValueError
+    return text
+
+
 SHARED = (
     *STORE,
     Option("header", boolean, True, "csv: the first line has the columns' names"),
@@ -22,7 +32,7 @@ READ = (
     *SHARED,
     Option("format", choice("lines", "jsonl", "csv", "avro", "parquet"), "lines", "what to read"),
     Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
-    Option("delimiter", not_empty, ",", "csv: between two values"),
+    Option("delimiter", delimiter, ",", "csv: between two values"),
     Option("avroSchema", not_empty, None, "avro: read all objects with this schema, as JSON"),
     Option(
         "replaced",

@@ -35,7 +35,7 @@ from tutorial_pkg.connectors.parquet_files import (
     parquet_file,
     schema_of_file,
 )
-from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, Store
+from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, ReplacedError, Store
 from tutorial_pkg.core import dead_letters
 from tutorial_pkg.core.arrow_casts import check_names
 from tutorial_pkg.core.lines import to_lines
@@ -282,9 +282,9 @@ def _naming(info: ObjectInfo, options: OptionValues) -> Iterator[None]:
     """Raise errors about an object's content as `ValueError`, with its name."""
     try:
         yield
-    except (ConnectionError, PermissionError, FileNotFoundError):  # the store's
+    except (ConnectionError, PermissionError, FileNotFoundError, ReplacedError):  # the store's
         raise
-    except (pa.ArrowException, csv.Error, ValueError, TypeError, EOFError, OSError) as error:
+    except Exception as error:  # each codec has errors of its own
         problem = " ".join(str(error).split())
         text = f"cannot read `{info.key}` of {options.path} as {options.format}: {problem}"
         raise ValueError(text) from error

@@ -82,13 +82,13 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     store = Store(context.options, context.options.path)
     manifests, rows = log_of(store, context.query), sum(count for _, count in uploaded)
     objects = [info for infos, _ in uploaded for info in infos]
+    last = max((later["number"] for later in manifests.after(context.batch)), default=None)
+    is_repeated(store.url, context.batch, last)
     if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
         manifests.join()
     else:
         manifest = manifests.read(context.batch) or {}
-        last = max((later["number"] for later in manifests.after(context.batch)), default=None)
-        same = manifest.get("rows") == rows
-        is_repeated(store.url, context.batch, last or context.batch, same)
+        is_repeated(store.url, context.batch, context.batch, manifest.get("rows") == rows)
     try:
         _remove_leftovers(store, context)
     except (ConnectionError, PermissionError) as error:  # the batch is complete all the same

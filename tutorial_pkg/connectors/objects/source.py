@@ -73,7 +73,8 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[An
             yield from rows_of(store, part, context)
         except (FileNotFoundError, ReplacedError) as error:
             replaced = isinstance(error, ReplacedError)
-            if not (replaced and options.replaced == "again"):  # then its new content is read
+            found_again = options.replaced == "again" and not (context.batch or options.keysGrow)
+            if not (replaced and found_again):
                 context.lost(
                     f"`{part.info.key}` of {options.path} was "
                     f"{'replaced' if replaced else 'deleted'} before its rows were read"

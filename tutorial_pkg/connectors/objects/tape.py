@@ -13,7 +13,6 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import NamedTuple
 
 from tutorial_pkg.builder import OptionValues
@@ -71,15 +70,13 @@ class Tape:
                 yield from (ObjectInfo(*fields) for fields in record["objects"])
                 self.end = record["end"]
 
-    def add(self, new: list[ObjectInfo]) -> bool:
+    def add(self, objects: list[ObjectInfo]) -> bool:
         """Return False if another driver was faster; read what it has added, and try again."""
-        rest = iter(new)
-        while objects := list(islice(rest, RECORD_OBJECTS)):
-            end = self.end + sum(map(length, objects))
-            if not self._log.append({"number": self.end, "end": end, "objects": objects}):
-                return False
-            self.end = end
-            self._log.join()
+        end = self.end + sum(map(length, objects))
+        if not self._log.append({"number": self.end, "end": end, "objects": objects}):
+            return False
+        self.end = end
+        self._log.join()
         return True
 
     def places(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo]]:
@@ -130,17 +127,15 @@ class Search:
         after = max(self._known, default=None) if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         while new := [info for info in listed if self._is_new(info)]:
-            if self._tape.add(new):
-                self._learn(new)
-                break
-            self._learn(self._tape.read_new())
+            record = new[:RECORD_OBJECTS]
+            self._learn(record if self._tape.add(record) else self._tape.read_new())
 
     def _learn(self, objects: Iterable[ObjectInfo]) -> None:
         self._known.update((info.key, info.tag) for info in objects)
 
     def _is_new(self, info: ObjectInfo) -> bool:
         known = self._known.get(info.key)
-        if known is None or known == info.tag:
+        if known is None or not info.tag or known == info.tag:
             return known is None
         if self._options.replaced == "refuse":
             raise ReplacedError(f"`{info.key}` was replaced after it was found: {HINT}")

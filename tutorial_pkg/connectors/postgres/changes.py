@@ -41,7 +41,8 @@ def changes_schema(options: OptionValues) -> StructType:
             "and `query`"
         )
     look = """SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid
-        AND attnum = ANY(indkey) WHERE indisprimary AND indrelid = %s::regclass ORDER BY attnum"""
+        AND attnum = ANY(indkey[:indnkeyatts - 1])
+        WHERE indisprimary AND indrelid = %s::regclass ORDER BY attnum"""
     with pg.connect(options) as database:
         columns = _logged_columns(database, options)
         key = [name for (name,) in database.execute(look, [options.table.quoted])]

@@ -121,8 +121,10 @@ def is_transient(error: BaseException) -> bool:
     That is after a broken connection, and while another session uses the slot. `connect` has waited
     already before it raises `ConnectionError`.
     """
-    is_lock = isinstance(error, psycopg.errors.LockNotAvailable)
-    return isinstance(error, psycopg.OperationalError) and not is_lock
+    is_final = isinstance(
+        error, psycopg.errors.LockNotAvailable | psycopg.errors.ObjectNotInPrerequisiteState
+    )
+    return isinstance(error, psycopg.OperationalError) and not is_final
 
 
 @contextmanager

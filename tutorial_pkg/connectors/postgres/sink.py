@@ -224,7 +224,7 @@ def insert_statement(options: OptionValues, stages: list[Staged]) -> sql.Compose
 def _drop_stages(connection: pg.Connection, target: Table, query: str) -> None:
     """Drop all stages of this query, including those of killed tasks."""
     look = """SELECT relname FROM pg_class WHERE starts_with(relname, %s)
-        AND relnamespace = coalesce(%s::regnamespace, current_schema()::regnamespace)"""
+        AND relnamespace = coalesce(%s, quote_ident(current_schema()))::regnamespace"""
     schema = sql.Identifier(target.parts[0]).as_string() if target.parts[1:] else None
     stages = connection.execute(look, [stage_prefix(query), schema]).fetchall()
     connection.execute("SET lock_timeout = '2s'")
