@@ -88,7 +88,7 @@ class SourceBuilder:
                     emit((event.id, event.text), event.id)
 
         `listen` runs in a thread of its own. `emit(row, position)` hands over a row, and blocks
-        while 1,000 are waiting. `resume_from` is the position of the last row in the log; None at
+        while 1,000 are waiting; don't change lists in it afterwards. `resume_from` is the position of the last row in the log; None at
         the first start. A position is any JSON value, and may be left out.
 
         When the query stops, `emit` raises `SystemExit`: close the client in a `with` or `finally`.
