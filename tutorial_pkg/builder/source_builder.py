@@ -88,8 +88,9 @@ class SourceBuilder:
                     emit((event.id, event.text), event.id)
 
         `listen` runs in a thread of its own. `emit(row, position)` hands over a row, and blocks
-        while 1,000 are waiting; don't change lists in it afterwards. `resume_from` is the position of the last row in the log; None at
-        the first start. A position is any JSON value, and may be left out.
+        while 1,000 are waiting; don't change lists in it afterwards. `resume_from` is the position
+        of the last row in the log; None at the first start. A position is any JSON value, and may
+        be left out.
 
         When the query stops, `emit` raises `SystemExit`: close the client in a `with` or `finally`.
         A `listen` that waits for something else waits for `context.stopped`, a `threading.Event`.

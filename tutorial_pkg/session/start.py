@@ -63,8 +63,9 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     On a cluster the package ships itself to the workers, unless `spark.tutorial_pkg.ship` is
     "false". They need pyspark and pyarrow, and the Python that `PYSPARK_PYTHON` names.
 
-    If a session runs already, you get that one, and your arguments have no effect. After `spark.stop()` you get a new session. Create
-    your columns and functions again then, since different settings need a new JVM.
+    If a session runs already, you get that one, and your arguments have no effect. After
+    `spark.stop()` you get a new session. Create your columns and functions again then, since
+    different settings need a new JVM.
 
     Spark and its JVM print to a log file. Its name is printed once, with the address of the Spark
     UI. The output of `.format("console")` goes there, too: to see rows here, use a `memory` sink.

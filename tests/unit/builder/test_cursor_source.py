@@ -97,6 +97,14 @@ def test_available_now_reads_all_pages_and_ends(tmp_path: Path) -> None:
     assert batches(source(options).streamReader(NUMBER), end) == ([], end)
 
 
+def test_stream_without_a_path_says_so() -> None:
+    """Not before Spark asks it: errors of a reader's constructor are unreadable."""
+    source: Any = Service(a=[]).builder().build()
+    reader = source({}).streamReader(NUMBER)
+    with pytest.raises(ValueError, match="option `path` is missing"):
+        reader.initialOffset()
+
+
 def test_new_split_keeps_its_first_position(tmp_path: Path) -> None:
     """The query stops before the split has any rows."""
     numbers: dict[str, list[int]] = {"a": [0]}
@@ -189,14 +197,16 @@ def test_batch_reads_all_pages_of_all_splits(without_log: bool) -> None:
 def test_first_position_is_kept_without_rows(tmp_path: Path, without_log: bool) -> None:
     numbers, options = list(range(10)), {} if without_log else {"path": str(tmp_path)}
     builder = cursor(lambda _, split, at: (numbers[at:], len(numbers)))
-    builder = builder.splits(lambda _: {"all": len(numbers)})
+    builder = builder.splits(lambda c: {"all": offsets.append(c.offset) or len(numbers)})
     source: Any = (builder.replayable() if without_log else builder).build()
     start: Any = None
+    offsets: list[Any] = []
     for expected in ([], [10, 11, 12], [13, 14, 15]):
         reader = source({"pollSeconds": "0", **options}).streamReader(NUMBER)
         found, start = batches(reader, start)
         assert list(chain(*found)) == expected
         numbers += range(len(numbers), len(numbers) + 3)
+    assert offsets == [None, {"all": 10}, {"all": 13}]
 
 
 @pytest.mark.parametrize("without_log", [False, True])

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkNotImplementedError
-from pyspark.sql.types import LongType, StructType
 
+from tests.stream_runs import NUMBER
 from tutorial_pkg.builder import Format, SinkBuilder, SourceBuilder, choice
-
-NUMBER = StructType().add("number", LongType())
 
 
 def numbers(number: int) -> Any:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from spark_connector_tests.query_process import wait_until
-from tests.stream_runs import running
+from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import SourceBuilder, builder_status, pushed
 
 pytestmark = pytest.mark.usefixtures("in_process")
 
 
 class Feed:
-    """Pushes the numbers that follow a position."""
+    """Pushes the numbers that follow a position, and reuses its row."""
 
     def __init__(self, most: int = 1_000_000) -> None:
         self.most = most
@@ -26,9 +26,11 @@ class Feed:
 
     def listen(self, context: Any, emit: Any, resume_from: int | None) -> None:
         self.resumed.append(resume_from)
+        row = {}
         try:
             for number in range(0 if resume_from is None else resume_from + 1, self.most):
-                emit(number, number)
+                row["number"] = number
+                emit(row, number)
                 self.emitted.append(number)
             self.done(context)
         finally:
@@ -65,13 +67,14 @@ def test_rows_before_an_error_of_listen_are_logged(tmp_path: Path) -> None:
 
 
 def test_lost_connection_is_retried_at_the_position(tmp_path: Path) -> None:
-    """Once the client raises an error, otherwise it returns. Without rows, time is up."""
+    """Once the client raises its own error, otherwise it returns. Without rows, time is up."""
     feed = Feed(most=3)
+    feed.source = SourceBuilder.pushed("feed", NUMBER, feed.listen).retry(EOFError).build()
 
     def done(context: Any) -> None:
         feed.most = min(feed.most + 1, 6)
         if feed.most == 5:
-            raise ConnectionResetError
+            raise EOFError
 
     feed.done = done  # type: ignore[method-assign]
     with running(feed.source, tmp_path, retryPauseMillis=1, retrySeconds=1) as run:

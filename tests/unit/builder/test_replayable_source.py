@@ -129,16 +129,6 @@ def test_checkpoint_of_other_kind_is_refused(other: Any) -> None:
             ask(other, other)
 
 
-def test_commit_gets_positions_on_drivers_connection() -> None:
-    SPLITS.update(a=Split(0, 3, "7"))
-    committed: list[Any] = []
-    source = builder().connect(lambda options: "open").options(FAIL_ON_DATA_LOSS)
-    source.commit(lambda context, done: committed.append((context.connection, done)))
-    stream = stream_of(source)
-    stream.commit(stream.latestOffset(stream.initialOffset(), ALL))
-    assert committed == [("open", {"a": 3})]
-
-
 # ---- Identities ----------------------------------------------------------------------------------
 
 

@@ -17,9 +17,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
 from tutorial_pkg.builder import (
+    FAIL_ON_DATA_LOSS,
     Buffer,
     SinkBuilder,
     SourceBuilder,
+    Split,
     builder_status,
     integer,
 )
@@ -135,13 +137,16 @@ def numbers(refusing: Refusing) -> Any:
     )
 
 
-def test_instance_starts_over_where_it_was(tmp_path: Path) -> None:
+def test_instance_starts_over_where_it_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The rows of a failed `fill` are not in the log, so a new state adds them again."""
     with running(numbers(Refusing()).build(), tmp_path, **SOON) as run:
         rows = run.rows_until(lambda rows: len(rows) >= 100)
         # twice each: `create`, `restore`, `fill` and `acknowledge`
         wait_until(lambda: "retried 8 times" in str(builder_status(tmp_path)), 60, "status")
     assert rows == list(range(len(rows)))
+    assert caplog.text.count("; it is tried again") == 8
 
 
 def test_rows_lost_by_a_retry_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -186,7 +191,7 @@ def test_cursor_continues_at_the_refused_page(tmp_path: Path) -> None:
 
 
 def test_replayable_functions_get_new_connections(caplog: pytest.LogCaptureFixture) -> None:
-    refusing, open_now = Refusing(1), list[object]()
+    refusing, open_now, committed = Refusing(1), list[object](), list[Any]()
 
     def connect(options: Any) -> object:
         refusing.at("connect")
@@ -206,11 +211,11 @@ def test_replayable_functions_get_new_connections(caplog: pytest.LogCaptureFixtu
         refusing.at("read")
         yield from range(start + 1, end)
 
-    look = asking("look", lambda: {"a": (0, 9)})
-    builder = SourceBuilder.replayable("numbers", NUMBER, look, read)
+    look = asking("look", lambda: {"a": Split(0, 9, "7")})
+    builder = SourceBuilder.replayable("numbers", NUMBER, look, read).options(FAIL_ON_DATA_LOSS)
     builder.connect(connect).close(open_now.remove)
     builder.bound(lambda c, split, start, end, rows: asking("bound", lambda: end)(c))
-    reader: Any = builder.commit(asking("commit", lambda done: None)).build()(SOON)  # type: ignore[call-arg]
+    reader: Any = builder.commit(asking("commit", committed.append)).build()(SOON)  # type: ignore[call-arg]
     reader = reader.streamReader(NUMBER)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadAllAvailable())
@@ -221,7 +226,7 @@ def test_replayable_functions_get_new_connections(caplog: pytest.LogCaptureFixtu
     [batch] = reader.read(part)
     assert batch.column(0).to_pylist() == list(range(9))
     assert not any(refusing.left.values()) and len(refusing.left) == 5
-    assert open_now == []
+    assert (open_now, committed) == ([], [{"a": 9}])
     assert caplog.text.count("; it is tried again") == 5
 
 

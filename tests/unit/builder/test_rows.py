@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
@@ -16,6 +17,7 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -139,6 +141,12 @@ def test_extremes_are_read_back_from_a_frame() -> None:
         (TimestampType(), date(2026, 11, 22)),
         (TimestampNTZType(), AT),
         (DateType(), NAIVE),
+        *(
+            (kind, pd.Timestamp(2026, 7, 1, nanosecond=1))
+            for kind in (TimestampType(), TimestampNTZType())
+        ),
+        (ArrayType(DayTimeIntervalType()), [pd.Timedelta(1)]),
+        (VariantType(), "text"),
         (ArrayType(LongType()), [1, 1.5]),
         (ArrayType(StringType()), "ab"),
         (MapType(StringType(), StringType()), ["ab"]),
