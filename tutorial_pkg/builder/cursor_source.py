@@ -92,10 +92,12 @@ class Pages(SplitCalls):
         self.dead_letters = 0
         self._unfinished: list[str] = []
         self._look_at = 0.0
+        self._begun = False
 
     def first_positions(self) -> dict[str, Any]:
         """Return the current splits, with the positions of their first pages."""
-        answer = self.ask("splits", SOURCE, offset=dict(self.positions) or None)
+        offset = dict(self.positions) if self._begun or self.positions else None
+        answer = self.ask("splits", SOURCE, offset=offset)
         with self.functions.blamed("splits", SOURCE):
             if not isinstance(answer, str | Mapping):
                 answer = dict.fromkeys(answer)
@@ -107,7 +109,7 @@ class Pages(SplitCalls):
 
     def look(self) -> None:
         """See which splits exist; one that has vanished keeps its position."""
-        firsts = self.first_positions()
+        firsts, self._begun = self.first_positions(), True
         self.positions = firsts | self.positions
         unfinished = [split for split in self._unfinished if split in firsts]
         self._unfinished = list(dict.fromkeys([*unfinished, *firsts]))
@@ -214,6 +216,7 @@ class PageInstance(Pages):
         return self.positions
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
+        self._begun = True  # even if no split is its own
         for positions in snapshots:
             self.positions |= self._mine(positions)
 

@@ -53,9 +53,10 @@ class Listener:
 
     def emit(self, row: Any, position: Any = None) -> None:
         """Hand over a row, from any thread. Raises `SystemExit` when the query is stopping."""
+        own = copy(row) if isinstance(row, dict | list) else row  # a client may reuse it
         while not self._context.stopped.is_set():
             with suppress(queue.Full):
-                self._waiting.put((copy(row), position), timeout=FULL_SECONDS)
+                self._waiting.put((own, position), timeout=FULL_SECONDS)
                 self._news.set()
                 return
         raise SystemExit("the query is stopping")

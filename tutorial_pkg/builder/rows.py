@@ -295,7 +295,7 @@ def _within_float(value: Any) -> Any:
 
 
 def _in_micros(value: Any) -> Any:
-    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):  # of pandas
+    if getattr(value, "nanosecond", 0) > 0 or getattr(value, "nanoseconds", 0) > 0:  # of pandas
         raise ValueError("it has nanoseconds, the column has microseconds: use `.floor('us')`")
     return value
 

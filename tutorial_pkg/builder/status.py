@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tutorial_pkg.core.options import local_directory
-from tutorial_pkg.durable_log.status import StatusFile
+from tutorial_pkg.durable_log.status import StatusFile, folder_of
 
 
 @dataclass
@@ -63,7 +62,7 @@ def builder_status(path: str | Path) -> BuilderStatus:
 
     It reads a file, so it works at any time, even if no query is running.
     """
-    directory = Path(local_directory(str(path)))
+    directory = folder_of(path)
     process, instances, warnings = status_file(directory).read()
     if process is None:
         for instance in instances.values():

@@ -97,7 +97,10 @@ class Store:
     def read_range(self, info: ObjectInfo, start: int, end: int) -> bytes:
         """Return some bytes of a listed object. Raises `ReplacedError` if it was replaced."""
         condition = {"if_match": info.tag} if info.tag else {}
-        return self.read(info.key, {"range": (start, end), **condition})
+        data = self.read(info.key, {"range": (start, end), **condition})
+        if len(data) < end - start:
+            raise ReplacedError(f"`{info.key}` of {self.url} is shorter than it was")
+        return data
 
     def find(self, key: str) -> ObjectInfo | None:
         """Return an object, if it exists and the client can parse its name."""

@@ -10,11 +10,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tutorial_pkg.core.disk import replace_file
+from tutorial_pkg.core.options import local_directory
 from tutorial_pkg.durable_log.lock import writer_process
 
 if TYPE_CHECKING:
@@ -25,6 +27,13 @@ PUBLISH_SECONDS = 0.25
 Status = TypeVar("Status", bound="DataclassInstance")
 
 _log = logging.getLogger(__name__)
+
+
+def folder_of(path: str | Path) -> Path:
+    """Return the folder of a log that `path` names, spelled as in `load(path)`."""
+    with suppress(ValueError):  # on another file system there is no log
+        return Path(local_directory(str(path)))
+    return Path(path)
 
 
 class StatusFile(Generic[Status]):

@@ -8,11 +8,7 @@ from typing import Any
 
 import pytest
 
-from tutorial_pkg.builder import (
-    SinkBuilder,
-    SourceBuilder,
-    integer,
-)
+from tutorial_pkg.builder import SinkBuilder, SourceBuilder, integer
 
 
 def nothing(state: Any, *arguments: Any) -> None:

@@ -10,13 +10,7 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from tests.stream_runs import NUMBER, running
-from tutorial_pkg.builder import (
-    DEAD_LETTERS,
-    Buffer,
-    SourceBuilder,
-    SourceContext,
-    builder_status,
-)
+from tutorial_pkg.builder import DEAD_LETTERS, Buffer, SourceBuilder, SourceContext, builder_status
 from tutorial_pkg.builder.instances import Instance
 
 pytestmark = pytest.mark.usefixtures("in_process")

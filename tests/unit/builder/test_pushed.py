@@ -26,7 +26,7 @@ class Feed:
 
     def listen(self, context: Any, emit: Any, resume_from: int | None) -> None:
         self.resumed.append(resume_from)
-        row = {}
+        row: dict[str, int] = {}
         try:
             for number in range(0 if resume_from is None else resume_from + 1, self.most):
                 row["number"] = number

@@ -141,10 +141,8 @@ def test_extremes_are_read_back_from_a_frame() -> None:
         (TimestampType(), date(2026, 11, 22)),
         (TimestampNTZType(), AT),
         (DateType(), NAIVE),
-        *(
-            (kind, pd.Timestamp(2026, 7, 1, nanosecond=1))
-            for kind in (TimestampType(), TimestampNTZType())
-        ),
+        (TimestampType(), pd.Timestamp("2026-07-01 00:00:00.000000001Z")),
+        (TimestampNTZType(), pd.Timestamp("2026-07-01 00:00:00.000000001")),
         (ArrayType(DayTimeIntervalType()), [pd.Timedelta(1)]),
         (VariantType(), "text"),
         (ArrayType(LongType()), [1, 1.5]),

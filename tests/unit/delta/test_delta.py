@@ -196,6 +196,8 @@ def test_rules_of_a_table_are_kept_or_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="column `item` of the table must not be null"):
             Query(tmp_path / "a").write(0, [(1, value)])
     Query(tmp_path / "a").write(0, [(1, "a")])
+    with pytest.raises(ValueError, match="all columns partition the table"):
+        Query(tmp_path / "a", StructType().add("item", StringType()))
     write_deltalake(tmp_path / "b", table(1))
     DeltaTable(tmp_path / "b").alter.add_constraint({"positive": "id > 0"})
     with pytest.raises(ValueError, match="rules for its rows"):
@@ -301,7 +303,7 @@ def test_lost_or_damaged_version_is_an_error(tmp_path: Path, damage: Any, error:
 def test_commit_and_its_files_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: dict[str, str]
 ) -> None:
-    """Also by a driver that finds its batch committed, as after a crash."""
+    """Also by a driver that finds its batch committed, and the checkpoint of every ten versions."""
     synced, fsync = set[str](), os.fsync
     monkeypatch.setattr(
         os,
@@ -318,6 +320,10 @@ def test_commit_and_its_files_are_synced(
         [file] = opened.file_uris()
         assert synced >= {str(commit), str(commit.parent), file.removeprefix("file://")}
         synced.clear()
+    for number in range(1, 10):
+        query.write(number, [(number, "a")])
+    [checkpoint] = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
+    assert synced >= {str(checkpoint), str(checkpoint.with_name("_last_checkpoint"))}
 
 
 def test_full_disk_is_an_error_at_once(tmp_path: Path) -> None:

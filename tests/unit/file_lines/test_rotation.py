@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.file_lines.driving import Tailing, append, numbers, tailed
+from tutorial_pkg.connectors.file_lines import line_file
 from tutorial_pkg.connectors.file_lines.line_file import TrackedFile, reopen
 
 RESTARTS = pytest.mark.parametrize("restarts", [True, False])
@@ -94,6 +95,11 @@ def test_the_copy_of_copytruncate_has_the_rest(log, caplog):
     Path(f"{log}.1").rename(f"{log}.3")
     append(log, *numbers(7, 8))
     assert tailing.batch() == numbers(7, 8)
+    for number in (9, 11):  # the second copy gets the inode of the first
+        append(log, *numbers(number, number))
+        copytruncate(log)
+        append(log, *numbers(number + 1, number + 1))
+        assert sorted(tailing.batch()) == sorted(numbers(number, number + 1))
     assert not caplog.records
 
 
@@ -102,14 +108,31 @@ def test_the_copy_of_copytruncate_has_the_rest(log, caplog):
 @pytest.mark.parametrize(
     ("opener", "suffix"), [(gzip.open, ".gz"), (bz2.open, ".bz2"), (lzma.open, ".xz")]
 )
-def test_the_archive_has_the_rest(log, restarts, opener, suffix, count):
+def test_the_archive_has_the_rest(log, monkeypatch, restarts, opener, suffix, count):
     tailing = tailed(log, *numbers(1, count), restarts=restarts)
     append(log, *numbers(count + 1, count + 4))
     rotate(log, "new")
-    compress(Path(f"{log}.1"), opener, suffix)
+    packed = compress(Path(f"{log}.1"), opener, suffix)
     assert sorted(tailing.rest()) == sorted([*numbers(count + 1, count + 4), "new"])
+    packed.rename(f"{log}.2{suffix}")
     append(log, "more")
     assert tailing.rest() == ["more"]
+    monkeypatch.delattr(line_file, "_unpacked")  # a finished archive is not unpacked again
+    Path(f"{log}.2{suffix}").rename(f"{log}.3{suffix}")
+    append(log, "most")
+    assert tailing.rest() == ["most"]
+
+
+@RESTARTS
+def test_the_archive_of_a_renamed_file_has_the_rest(log, restarts):
+    """As `delaycompress` does."""
+    tailing = tailed(log, *numbers(1, 3), restarts=restarts)
+    append(log, *numbers(4, 5))
+    rotate(log)
+    assert tailing.batch() == numbers(4, 5)
+    append(Path(f"{log}.1"), *numbers(6, 7))
+    compress(Path(f"{log}.1").rename(f"{log}.2"))
+    assert tailing.batch() == numbers(6, 7)
 
 
 def test_a_damaged_archive_is_reported(log, caplog):
@@ -134,6 +157,31 @@ def test_files_that_came_and_went_are_counted(tmp_path, log, caplog, restarts):
     assert tailing.batch() == ["four"]
     assert f"{log} was rotated more than once since the last look" in caplog.text
     assert f"Not read: {log}.1, {log}.2.gz" in caplog.text
+
+
+@pytest.mark.parametrize("archive", [copytruncate, lambda log: compress(log.rename(f"{log}.1"))])
+def test_the_unread_copy_of_an_empty_file_is_named(log, caplog, archive):
+    log.touch()
+    os.utime(log, (1, 1))
+    tailing = Tailing(log, restarts=False)
+    assert tailing.batch() == []
+    append(log, "unread")
+    archive(log)
+    append(log, "new")
+    assert tailing.batch() == ["new"]
+    assert f"Not read: {log}.1" in caplog.text
+
+
+def test_unread_files_are_named_though_the_last_one_is_gone(tmp_path, log, caplog):
+    append(log, "one")
+    os.utime(log, (1, 1))
+    tailing = Tailing(log, restarts=False)
+    assert tailing.batch() == ["one"]
+    append(tmp_path / "app.log.1", "unread")
+    append(tmp_path / ".new", "new")
+    (tmp_path / ".new").rename(log)
+    assert tailing.batch() == ["new"]
+    assert f"Not read: {log}.1" in caplog.text
 
 
 # ---- Between two steps of a look -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,8 @@ import pytest
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
 from tests.unit.network_lines.running import HOST, SECONDS, Running
-from tests.unit.network_lines.test_forward import write
+from tests.unit.network_lines.test_forward import WELCOME, write
+from tutorial_pkg.connectors.file_lines import FileOffset, Notes, Tail, stream_options
 from tutorial_pkg.connectors.network_lines import follow as follow_module
 from tutorial_pkg.connectors.network_lines.follow import follow
 from tutorial_pkg.connectors.network_lines.forward import send_named
@@ -90,6 +92,20 @@ def test_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name) -
     wait_for(running, write(tmp_path / "nothing" / "app.log", range(3)))
 
 
+def test_reused_inode_is_not_an_earlier_file(tmp_path) -> None:
+    """A file that comes from elsewhere stands for one that got the inode of a deleted one."""
+    other, file = tmp_path / "other", tmp_path / "logs" / "app.log"
+    file.parent.mkdir()
+    write(other, range(3))
+    write(file, range(3))
+    status, begin = other.stat(), FileOffset({})
+    also = {f"{status.st_dev}:{status.st_ino}"}
+    tail = Tail(stream_options({"path": str(file)}), Notes(None), begin, also=also)
+    assert [len(tail.look(begin).files) for _ in range(2)] == [1, 1]
+    other.rename(file.with_name("other.log"))
+    assert len(tail.look(begin).files) == 1
+
+
 def test_line_over_the_limit_is_skipped(start, tmp_path, followed, caplog) -> None:
     running, file = start(maxLineBytes=1_000), tmp_path / "app.log"
     file.write_bytes(b"a" * 1_000 + b"\n" + b"b" * 1_001 + b"\n" + b"c" * (2 << 20) + b"\nd\n")
@@ -113,6 +129,17 @@ def test_absent_receiver_is_reported_once(tmp_path, free_ports, followed, caplog
         running.close()
         expected += write(file, range(turn * 100, turn * 100 + 100))
     wait_until(lambda: caplog.text.count("is away") == 3, SECONDS, "the warning")
+
+
+@pytest.mark.parametrize("reply", [b"", WELCOME])
+def test_silent_receiver_does_not_delay_the_end(tmp_path, followed, reply) -> None:
+    write(tmp_path / "app.log", range(3))
+    with socket.create_server((HOST, 0)) as server:
+        following = followed(tmp_path / "app.log", server.getsockname()[1])
+        with server.accept()[0] as client:
+            client.sendall(reply)
+            assert client.recv(1_000)
+            following.stop()
 
 
 def test_rotation_without_receiver_loses_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from pathlib import Path
@@ -216,6 +217,18 @@ def test_number_of_names_is_bounded(tmp_path, monkeypatch) -> None:
     with pytest.raises(RefusedError, match="2 names already"):
         logs.position("three")
     assert logs.position("one") == {"at": 1}
+
+
+def test_full_disk_moves_no_position(tmp_path, monkeypatch) -> None:
+    """Else the first frame in another port's log has a copy, and the sender skips lines."""
+    logs = Logs(tmp_path, count=2)
+    logs.append("host-7", at=1)
+    with monkeypatch.context() as disk, pytest.raises(OSError, match="no room"):
+        disk.setattr(os, "writev", lambda *_: 0)
+        logs.append("host-7", at=2)
+    logs.append("host-8", log=1, at=1)
+    logs.restart()
+    assert logs.position("host-7") == {"at": 1}
 
 
 @pytest.mark.parametrize("lines", [b"", b"a\n", b"\0\n", b"a\n\0\0\0\0\0\n"])

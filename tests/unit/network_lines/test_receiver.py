@@ -196,3 +196,4 @@ def test_errors_are_one_line(tmp_path, free_ports, capsys) -> None:
     ):
         assert main(["receive", str(tmp_path / "log"), *words]) == 1
         assert expected in capsys.readouterr().err
+    assert not (tmp_path / "log" / "received.json").exists()  # a query would wait for its receiver

@@ -119,7 +119,6 @@ def test_dropped_lines_are_counted() -> None:
         (b"network_lines " * 10_000, "no `network_lines` listens there"),
         (b"\xff\xfe\n", "no `network_lines` listens there"),
         (b"\x15\x03\x03\x00\x02\x02\x32", "expects TLS"),
-        (b"network_lines refused: this port expects RELP\n", "this port expects RELP"),
     ],
 )
 def test_strange_reply_confirms_nothing(reply: bytes, expected: str) -> None:

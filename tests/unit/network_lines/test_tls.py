@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from spark_connector_tests.query_process import wait_until
 from tests.certificates import Certificates
@@ -182,6 +183,18 @@ def test_unusable_file_of_a_sender(tmp_path, file: str) -> None:
     (tmp_path / "other.txt").write_text("no certificate")
     with pytest.raises(ValueError, match=rf"^`ca`: .*{file} cannot be used: .*; give PEM files$"):
         client_tls(tmp_path / file)
+
+
+def test_key_with_a_passphrase_is_an_error(start, tmp_path, certificates, capfd) -> None:
+    key = serialization.load_pem_private_key(certificates.server.read_bytes(), None)
+    secret = serialization.BestAvailableEncryption(b"secret")
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
+    with pytest.raises(ValueError, match=r"^`certificate`: .* cannot be used"):
+        client_tls(certificates.ca, certificates.server, tmp_path / "key.pem")
+    with pytest.raises(ValueError, match=r"`tlsCertificate`: .*key\.pem cannot be used"):
+        start(**certificates.files(), tlsKey=tmp_path / "key.pem")
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("is_secure", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,13 @@ def test_unreadable_object_is_set_aside(tmp_path: Path, form: str) -> None:
         [batch for part in reader.partitions() for batch in reader.read(part)]
 
 
-def test_readable_lines_pass_unchanged(tmp_path: Path) -> None:
+def test_readable_lines_pass_and_damaged_gzip_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "lines").write_text("a\n\nb")
     assert values(tmp_path / "in", deadLetters=tmp_path / "letters") == ["a", "", "b"]
     assert not (tmp_path / "letters").exists()
+    packed = gzip.compress(b"a\n" * 99)
+    (tmp_path / "in" / "bad.gz").write_bytes(packed[:10] + b"\xff" + packed[11:])
+    assert values(tmp_path / "in", deadLetters=tmp_path / "letters") == ["a", "", "b"]
+    [file] = (tmp_path / "letters").iterdir()
+    assert "cannot read `bad.gz`" in file.read_text()

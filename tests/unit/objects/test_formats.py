@@ -18,7 +18,6 @@ import pytest
 from pyspark.sql.types import (
     ArrayType,
     DoubleType,
-    FloatType,
     LongType,
     MapType,
     StringType,
@@ -133,9 +132,8 @@ def test_null_line_of_json_is_an_error(tmp_path: Path, before: bytes) -> None:
         rows(tmp_path, ROW, format="jsonl")
 
 
-@pytest.mark.parametrize("line", [b'{"id":"x"}', b'{"id":1,"item":"\xe4"}'])
-def test_wrong_json_is_an_error(tmp_path: Path, line: bytes) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'{"id":1}\n' + line)
+def test_json_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"id":1}\n{"id":1,"item":"\xe4"}')
     with pytest.raises(Exception, match=r"ValueError: .*`a\.jsonl`"):
         rows(tmp_path, ROW, format="jsonl")
 
@@ -168,17 +166,19 @@ def test_headers_of_csv(tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(Exception, match=r"ValueError: .*`a`"):
             rows(tmp_path, ROW, format="csv")
+    (tmp_path / "a").write_text("id\titem\n7\tx\n")
+    assert rows(tmp_path, ROW, format="csv", delimiter="\t") == [{"id": 7, "item": "x"}]
+    with pytest.raises(ValueError, match="`delimiter` must be one ASCII character"):
+        batch_reader(tmp_path, ROW, format="csv", delimiter="||")
 
 
 # ---- Parquet and Avro ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "avro"])
+@pytest.mark.parametrize("form", ["parquet", "avro"])
 def test_name_in_different_case_is_an_error(tmp_path: Path, form: str) -> None:
     def put(name: str) -> None:
-        if form == "csv":
-            (tmp_path / "a").write_text(f"\n{name},item\n7,x\n")
-        elif form == "parquet":
+        if form == "parquet":
             pq.write_table(pa.table({name: [7], "item": ["x"]}), tmp_path / "a")
         else:
             fields = [avro_field(name, "long"), avro_field("item", "string")]
@@ -190,23 +190,14 @@ def test_name_in_different_case_is_an_error(tmp_path: Path, form: str) -> None:
     put("id")
     (tmp_path / "0").write_bytes(b"")  # Amazon's console makes one for each folder
     assert rows(tmp_path, ROW, format=form) == [{"id": 7, "item": "x"}]
-    if form != "csv":
-        assert schema_of(tmp_path, form) == ROW
+    assert schema_of(tmp_path, form) == ROW
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        (0.1, FloatType()),
-        ({"ID": 1}, StructType().add("id", LongType())),
-        ("007", LongType()),
-    ],
-)
-def test_cast_that_changes_values_is_an_error(tmp_path: Path, value: Any, kind: Any) -> None:
+def test_cast_that_changes_values_is_an_error(tmp_path: Path) -> None:
     """`core.arrow_casts` has the rules, and their tests."""
-    pq.write_table(pa.table({"v": [value]}), tmp_path / "a")
+    pq.write_table(pa.table({"v": [{"ID": 1}]}), tmp_path / "a")
     with pytest.raises(Exception, match=r"`a` .*column `v`"):
-        rows(tmp_path, StructType().add("v", kind), format="parquet")
+        rows(tmp_path, StructType().add("v", ROW), format="parquet")
 
 
 def test_int96_is_a_timestamp_anywhere(tmp_path: Path) -> None:

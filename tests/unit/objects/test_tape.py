@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.objects.folders import options_of, store_at, stream
+from tests.unit.objects.folders import batch_reader, options_of, store_at, stream
 from tutorial_pkg.connectors.objects import tape
-from tutorial_pkg.connectors.objects.tape import Tape
+from tutorial_pkg.connectors.objects.tape import Search, Tape
 from tutorial_pkg.connectors.store import ObjectInfo
 
 
@@ -35,6 +35,17 @@ def test_two_drivers_of_a_query_share_a_tape(tmp_path: Path) -> None:
     assert other.rows() == ["2", "3"]
     assert one.rows() == ["3"]
     assert one.offset == other.offset
+
+
+def test_two_drivers_record_an_object_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tape, "RECORD_OBJECTS", 2)
+    options = options_of(tmp_path, lookSeconds=0)
+    one, other = (Search(options, "name") for _ in range(2))
+    for keys, driver in (("abcde", one), ("f", other)):
+        for key in keys:
+            (tmp_path / key).write_text(key)
+        end = driver.look()
+    assert [info.key for _, info in Tape(options, "name").places(0, end)] == [*"abcdef"]
 
 
 def test_offset_is_small_for_30_000_objects(
@@ -88,11 +99,18 @@ def test_object_lost_before_it_was_read(tmp_path: Path, change: Any) -> None:
     (tmp_path / "a").write_text("1\n")
     (tmp_path / "b").write_text("2\n")
     run, lax = stream(tmp_path), stream(tmp_path, failOnDataLoss="false")
-    ends = run.latest(), lax.latest()
+    growing = stream(tmp_path, replaced="again", keysGrow="true")
+    batch = batch_reader(tmp_path, replaced="again", parallelism=1)
+    ends, [part] = [each.latest() for each in (run, growing, lax)], batch.partitions()
     change(tmp_path / "a")
-    with pytest.raises(Exception, match=r"LookupError: `a` .*failOnDataLoss"):
-        read(run, run.offset, ends[0])
-    assert read(lax, lax.offset, ends[1]) == ["2"]
+    for work in (
+        lambda: read(run, run.offset, ends[0]),
+        lambda: read(growing, growing.offset, ends[1]),
+        lambda: list(batch.read(part)),
+    ):
+        with pytest.raises(Exception, match=r"LookupError: `a` .*failOnDataLoss"):
+            work()
+    assert read(lax, lax.offset, ends[2]) == ["2"]
 
 
 def test_growing_keys_are_listed_from_the_last(tmp_path: Path) -> None:

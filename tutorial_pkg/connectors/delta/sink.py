@@ -253,7 +253,7 @@ def check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -
     missing = {field.name for field in table.schema().fields if not field.nullable}
     if options.mode == "append" and (missing := missing - set(schema.names)):
         raise ValueError(f"the rows have no column {sorted(missing)}, which must not be null")
-    if not set(schema.names) - set(table.metadata().partition_columns):
+    if options.mode == "append" and not set(schema.names) - {*table.metadata().partition_columns}:
         raise ValueError("all columns partition the table, so its files would have none; add one")
     new = [name for name in schema.names if name not in present]
     if new and not options.evolve:

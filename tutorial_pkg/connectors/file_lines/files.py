@@ -52,9 +52,9 @@ class Listing:
         def after(text: str) -> list[str]:
             return names[bisect_right(names, text) : bisect_right(names, text + chr(0x10FFFF))]
 
-        stem = path.rstrip("0123456789")
-        archives = [name for name in after(stem) if name.endswith(COMPRESSED)]
-        return after(path) + (archives if stem != path else [])
+        stem, _, number = path.rpartition(".")
+        archives = after(f"{stem}.") if number.isdigit() else []
+        return after(path) + [name for name in archives if name.endswith(COMPRESSED)]
 
 
 def list_files(path: str) -> Listing:

@@ -50,7 +50,8 @@ class Tail:
         """
         self.unread = 0  # bytes that the last batch left
         self._options, self._notes = options, notes
-        self._until, self._also = until, also
+        self._until, self._also = until, set(also)
+        self._absent = set[str]()  # of those
         self._begin = self._end = begin
         self._files: dict[int, TrackedFile | None] = {**notes.all_files(begin)}  # at `_begin`
         self._taken: Files = {}  # how they differ at `_end`
@@ -93,7 +94,10 @@ class Tail:
             if file and file.id in self._at:  # cut off or rewritten: what it holds is a new file
                 self._forget(number)
         self._start_new(touched)
-        self._also &= self._again  # the others are tracked by now; another file may get their id
+        # What is tracked, or twice not there, is forgotten: another file may get its id.
+        absent = self._also - self._at.keys()
+        self._also -= self._number_of.keys() | (absent & self._absent)
+        self._absent = absent
         available = self._available(lost)
         if available is begin and len(self._listing.files) > MANY_FILES:
             ended = time.monotonic()
@@ -160,8 +164,9 @@ class Tail:
             return True
         if moved is None:
             return False
-        if not (now.next or now.head) and moved.next:
-            self._warn_of_skipped(moved.path, self._newest_known(moved.path))
+        seen = self._earlier.files.get(moved.path)
+        if seen and moved.next and not (now.next or now.head):  # nothing to recognize a copy by
+            self._warn_of_skipped(moved.path, seen[3])
         if now.path != moved.path and moved.path not in self._listing.matching:
             self._warn_of_skipped(now.path, self._listing.files[moved.path][3])
         before = self._files.get(number)
@@ -306,13 +311,6 @@ class Tail:
         return Taken(start)
 
     # ---- Warnings
-
-    def _newest_known(self, path: str) -> int:
-        """Return when a file that had no line was last seen, or its newest predecessor written."""
-        files = self._listing.files
-        known = [n for n in self._listing.longer_names(path) if id_of(files[n]) in self._number_of]
-        seen = self._earlier.files.get(path)
-        return seen[3] if seen else max((files[name][3] for name in known), default=0)
 
     def _warn_of_skipped(self, path: str, since: int) -> None:
         """Warn of files that came and went under a name between two looks."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from tutorial_pkg.core.options import local_directory
-from tutorial_pkg.durable_log.status import StatusFile
+from tutorial_pkg.durable_log.status import StatusFile, folder_of
 
 
 @dataclass
@@ -74,7 +73,7 @@ def network_status(path: str | Path) -> NetworkStatus:
 
     This only reads files, so you can call it at any time, even when nothing listens.
     """
-    directory = Path(local_directory(str(path)))
+    directory = folder_of(path)
     process, ports, warnings = status_file(directory).read()
     if process is None:
         for port in ports.values():

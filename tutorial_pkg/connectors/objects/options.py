@@ -17,9 +17,9 @@ from tutorial_pkg.connectors.store_options import STORE, address
 FORMAT = "objects"
 
 
-@accepts("one character")
+@accepts("one ASCII character, such as `;` or a tab")
 def delimiter(text: str) -> str:
-    if len(text) != 1:
+    if len(text) != 1 or not text.isascii() or text in '"\n\r\0':
         raise ValueError
     return text
 

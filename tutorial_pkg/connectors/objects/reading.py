@@ -285,6 +285,9 @@ def _naming(info: ObjectInfo, options: OptionValues) -> Iterator[None]:
     except (ConnectionError, PermissionError, FileNotFoundError, ReplacedError):  # the store's
         raise
     except Exception as error:  # each codec has errors of its own
+        is_ours = isinstance(error, MemoryError | RuntimeError)
+        if is_ours and not isinstance(error, pa.ArrowException):
+            raise
         problem = " ".join(str(error).split())
         text = f"cannot read `{info.key}` of {options.path} as {options.format}: {problem}"
         raise ValueError(text) from error

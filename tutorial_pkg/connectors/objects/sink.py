@@ -77,13 +77,13 @@ def _escape(text: str) -> str:
 def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     """Write the manifest, unless it exists: after a crash, or from another driver of the query."""
     uploaded = [handle for handle in handles if handle]
-    if not uploaded:
-        return
     store = Store(context.options, context.options.path)
     manifests, rows = log_of(store, context.query), sum(count for _, count in uploaded)
     objects = [info for infos, _ in uploaded for info in infos]
     last = max((later["number"] for later in manifests.after(context.batch)), default=None)
     is_repeated(store.url, context.batch, last)
+    if not uploaded:
+        return
     if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
         manifests.join()
     else:

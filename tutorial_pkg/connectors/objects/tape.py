@@ -126,9 +126,15 @@ class Search:
     def _look(self) -> None:
         after = max(self._known, default=None) if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
-        while new := [info for info in listed if self._is_new(info)]:
+        new = [info for info in listed if self._is_new(info)]
+        while new:
             record = new[:RECORD_OBJECTS]
-            self._learn(record if self._tape.add(record) else self._tape.read_new())
+            if self._tape.add(record):
+                self._learn(record)
+                new = new[RECORD_OBJECTS:]
+            else:
+                self._learn(self._tape.read_new())
+                new = [info for info in new if self._is_new(info)]
 
     def _learn(self, objects: Iterable[ObjectInfo]) -> None:
         self._known.update((info.key, info.tag) for info in objects)
