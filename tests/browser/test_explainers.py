@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_lab import CHROMIUM
+from tests.browser.test_lab import chromium, pytestmark
 from tests.browser.test_lab import keep_a_picture as keep
 from workbook.explainers import HERE, Explainer, crash_explainer, watermark_explainer
 
@@ -17,25 +17,18 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>%s body { background: %s }
 <body data-jp-theme-light="%s"><div id="here"></div><script type="module">%s</script>"""
 DRAW = "render({ model: { get: () => (%s) }, el: document.getElementById('here') });"
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed (`bash .ci/packages` installs it on Debian)"
-)
+__all__ = ["chromium", "pytestmark"]  # the fixture, and when it cannot be had
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
-        context = browser.new_context(viewport={"width": 900, "height": 600}, offline=True)
-        page = context.new_page()
-        errors: list[object] = []
-        page.on("pageerror", lambda error: errors.append(error))
-        yield page
-        browser.close()
-        assert errors == []
+def page(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 900, "height": 600}, offline=True)
+    page = context.new_page()
+    errors: list[object] = []
+    page.on("pageerror", lambda error: errors.append(error))
+    yield page
+    context.close()
+    assert errors == []
 
 
 def show(page: Any, explainer: Explainer, name: str, theme: str = LIGHT) -> None:

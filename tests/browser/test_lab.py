@@ -10,6 +10,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -67,14 +68,19 @@ def _answers(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def page(lab: str) -> Iterator[object]:
+def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=quiet)
-        yield browser.new_page(viewport={"width": 1280, "height": 1000})
+        yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(lab: str, chromium: Any) -> Any:
+    return chromium.new_page(viewport={"width": 1280, "height": 1000})
 
 
 RUN_ALL = """async () => {

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -55,12 +54,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def commands(language: str = "sh") -> list[str]:
-    """Return the commands in docs/cluster.md."""
-    text = (PROJECT / "docs" / "cluster.md").read_text()
-    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
-
-
 def run(folder: Path, environment: dict[str, str], *words: object) -> list[str]:
     done = subprocess.run(
         [str(word) for word in words],
@@ -88,7 +81,8 @@ def test_package_ships_itself(folder: Path, environment: dict[str, str]) -> None
 
 @pytest.mark.soak
 def test_own_session_gets_the_package_as_a_zip(folder: Path, environment: dict[str, str]) -> None:
-    (both,) = [command for command in commands() if "zipfile" in command]
+    commands = re.findall(r"```sh\n(.*?)```", (PROJECT / "docs/cluster.md").read_text(), re.S)
+    (both,) = [command for command in commands if "zipfile" in command]
     both = both.replace("tutorial_pkg.zip", f"{folder}/tutorial_pkg.zip")
     make, submit = both.strip().splitlines()
     subprocess.run(["bash", "-c", make], check=True, cwd=PROJECT, env=environment)
@@ -107,19 +101,13 @@ start_spark("uninvited", **{"spark.master": sys.argv[1]})
 REFUSED = "Expected SaslMessage"  # what Spark's master says of a client without the secret
 
 
-@pytest.fixture
-def uninvited(cluster: Cluster, tmp_path: Path) -> Iterator[QueryProcess]:
-    script = tmp_path / "uninvited.py"
+def test_session_without_the_secret_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    script, log = tmp_path / "uninvited.py", cluster.folder / "master.log"
     script.write_text(SESSION)
-    with QueryProcess(script, cluster.url, output=tmp_path / "uninvited.log") as session:
-        yield session
-
-
-def test_session_without_the_secret_is_refused(cluster: Cluster, uninvited: QueryProcess) -> None:
-    log = cluster.folder / "master.log"
-    wait_until(lambda: REFUSED in log.read_text(errors="replace"), SECONDS, "a refusal")
-    with urllib.request.urlopen(f"{cluster.ui}/json/") as answer:
-        state = json.load(answer)
+    with QueryProcess(script, cluster.url, output=tmp_path / "uninvited.log"):
+        wait_until(lambda: REFUSED in log.read_text(errors="replace"), SECONDS, "a refusal")
+        with urllib.request.urlopen(f"{cluster.ui}/json/") as answer:
+            state = json.load(answer)
     names = {app["name"] for app in state["activeapps"] + state["completedapps"]}
     assert "uninvited" not in names
 

@@ -6,7 +6,8 @@ import random
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.network_queries import HOST
@@ -42,34 +43,19 @@ class LogAccount:
         assert self.is_complete(), "confirmed, and lost"
         assert set(items_in(self._log).values()) == {1}, "there twice"
 
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Send lines, up to 20 at once, on a thread until the end of the block, or a refusal."""
+        stopping = threading.Event()
 
-class Sender:
-    """Sends numbered lines, up to 20 at once, on a thread until it is stopped or refused.
+        def run() -> None:
+            while self.send(random.randint(1, 20)) and not stopping.wait(0.05):
+                pass
 
-    `confirmed` are the lines of the groups that the listener has confirmed by closing the
-    connection in good order.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._port, self._stopping = port, threading.Event()
-        self.confirmed: list[str] = []
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Sender:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        sent = 0
-        with suppress(ConnectionError):
-            while not self._stopping.is_set():
-                end = sent + random.randint(1, 20)
-                group = [f"line,{number}" for number in range(sent, end)]
-                send_lines(HOST, self._port, group)
-                self.confirmed += group
-                sent = end
-                self._stopping.wait(0.05)
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            thread.join()

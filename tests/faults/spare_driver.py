@@ -37,16 +37,11 @@ class SpareDriver(QueryProcess):
         self._go.touch()
 
 
-def wait_for_go(ready: str, go: str) -> None:
-    """In the script, when its Spark is up."""
-    Path(ready).touch()
-    while not Path(go).exists():
-        time.sleep(0.01)
-
-
 def started(**settings: str) -> tuple[SparkSession, list[str]]:
     """In the script, Spark when it is up and told to go; and the other arguments."""
     ready, go, *words = sys.argv[1:]
     spark = start_spark("drill", **{"spark.ui.enabled": "false", **settings})
-    wait_for_go(ready, go)
+    Path(ready).touch()
+    while not Path(go).exists():
+        time.sleep(0.01)
     return spark, words

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import wait_until
-from tests.faults.log_account import Sender
+from tests.faults.log_account import LogAccount
 from tests.faults.network_to_log_driver import start_query
 from tests.faults.spare_driver import SECONDS
 from tests.soak import few_or_many
@@ -129,12 +129,13 @@ def _copies_while_it_is_written(
     copies, moment, directory = {}, random.Random(20261121), disk.mount_point
     query = start_query(spark, directory, port, processingTime="100 milliseconds")
     wait_until(lambda: network_status(directory / "log").listening, SECONDS, "listening")
-    with Sender(port) as sender:
+    account = LogAccount(directory / "out", port)
+    with account.sending():
         wait_until(lambda: any(directory.glob("out/*.csv")), SECONDS, "the first batch")
         for number in range(failures):
             time.sleep(moment.uniform(0, 3))  # a random moment is what this is about
             copy = folder / f"copy-{number}"
-            copies[copy] = set(sender.confirmed)
+            copies[copy] = set(account.confirmed)
             disk.copy(copy, psutil.Process().children(recursive=True))
     query.stop()
     return copies

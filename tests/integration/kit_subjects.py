@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Full, Queue
@@ -201,18 +202,18 @@ def post(folder: Path, numbers: Sequence[int]) -> None:
     draft.rename(folder / f"{len(list(folder.glob('*.txt'))):09}.txt")
 
 
-def built_stream(folder: Path) -> StreamSource:
+def stream_of(kind: type[Any], folder: Path) -> StreamSource:
     letters = folder / "letters"
     letters.mkdir()
-    builder = SourceBuilder.stream("inbox", "value LONG", Inbox).fill(Inbox.fill)
-    builder = builder.snapshot(lambda inbox: inbox.last).restore(Inbox.go_to)
+    builder = SourceBuilder.stream(kind.__name__.lower(), "value LONG", kind).fill(kind.fill)
+    builder = builder.snapshot(lambda state: state.last).restore(kind.go_to)
     builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
-    return StreamSource(
-        builder.build(),
-        {"path": folder / "log", "letters": letters},
-        feed=lambda numbers: post(letters, numbers),
-        other_parallelism={"parallelism": 2},
-    )
+    options = {"path": folder / "log", "letters": letters}
+    return StreamSource(builder.build(), options, feed=lambda numbers: post(letters, numbers))
+
+
+def built_stream(folder: Path) -> StreamSource:
+    return replace(stream_of(Inbox, folder), other_parallelism={"parallelism": 2})
 
 
 def built_pushed(folder: Path) -> StreamSource:
@@ -234,7 +235,7 @@ class Listener:
 
     def __init__(self, context: Any) -> None:
         self.folder, self.queue = context.options.letters, Queue[tuple[int, int]](5_000)
-        self.added = self.taken = 0
+        self.last = self.taken = 0
         self.thread = Thread(target=self.listen, daemon=True)
 
     def listen(self) -> None:
@@ -247,24 +248,18 @@ class Listener:
 
     def fill(self, buffer: Buffer) -> None:
         if not self.thread.is_alive():
-            self.taken = self.added
+            self.taken = self.last
             self.thread.start()
         for _ in range(min(self.queue.qsize(), 100)):
-            self.added, number = self.queue.get()
+            self.last, number = self.queue.get()
             buffer.add(number)
 
     def go_to(self, snapshots: list[int]) -> None:
-        self.added = max(snapshots)
+        self.last = max(snapshots)
 
 
 def full_queue(folder: Path) -> StreamSource:
-    letters = folder / "letters"
-    letters.mkdir()
-    builder = SourceBuilder.stream("full_queue", "value LONG", Listener).fill(Listener.fill)
-    builder = builder.snapshot(lambda listener: listener.added).restore(Listener.go_to)
-    builder = builder.option("letters", not_empty, REQUIRED, "the folder of letters")
-    options = {"path": folder / "log", "letters": letters}
-    return StreamSource(builder.build(), options, feed=lambda numbers: post(letters, numbers))
+    return stream_of(Listener, folder)
 
 
 def lines_of(context: Any, split: str, start: int, end: int) -> Iterator[int]:

@@ -111,11 +111,6 @@ def _second(watermark: str) -> int | None:
 # ---- The crash -----------------------------------------------------------------------------------
 
 
-def crash_grid(spark: SparkSession, folder: Path, port: int) -> Iterator[dict[str, Any]]:
-    """All runs, by real queries that work in `folder`, on `port` and the next one."""
-    return (run_crash(spark, folder / point, port, point) for point in STEPS)
-
-
 def run_crash(spark: SparkSession, folder: Path, port: int, point: str) -> dict[str, Any]:
     """Record the files when a driver is at `point`, when it was killed, and after a restart."""
     folder.mkdir(parents=True)
@@ -132,7 +127,9 @@ def run_crash(spark: SparkSession, folder: Path, port: int, point: str) -> dict[
         driver.kill()
         _wait_for_silence(folder)
         killed = places(folder, port)
-    _restart(spark, folder, port)
+    query = network_to_log.network_to_log(spark, str(folder), port, PORTS)
+    query.processAllAvailable()
+    query.stop()
     return {"point": point, "now": now, "killed": killed, "restarted": places(folder, port)}
 
 
@@ -183,12 +180,6 @@ def _is_at(point: str, folder: Path, port: int) -> bool:
     if point in ("staging", "staged", "recorded"):
         return sum(name.startswith("staged") for name in sink) == len(BATCH)
     return point != "half_applied" or len(sink["data.0.csv"]) > len(EARLIER)
-
-
-def _restart(spark: SparkSession, folder: Path, port: int) -> None:
-    query = network_to_log.network_to_log(spark, str(folder), port, PORTS)
-    query.processAllAvailable()
-    query.stop()
 
 
 def _wait_for_silence(folder: Path) -> None:
@@ -264,5 +255,6 @@ if __name__ == "__main__":
         small: dict[str, Any] = {"spark.sql.shuffle.partitions": "1"}
         spark = start_spark("explainers", **small)
         store("watermark", watermark_grid(spark, Path(folder, "watermark")))
-        store("crash", crash_grid(spark, Path(folder, "crash"), free_ports(PORTS)))
+        port = free_ports(PORTS)
+        store("crash", (run_crash(spark, Path(folder, point), port, point) for point in STEPS))
         spark.stop()

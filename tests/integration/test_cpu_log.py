@@ -32,9 +32,9 @@ class Feed:
         draft.rename(self._folder / f"{len(list(self._folder.iterdir())):06}")
         self.items += items
 
-    def stream(self, partitions: int = 2) -> DataFrame:
-        lines = self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._folder))
-        return lines.repartition(partitions)
+    def stream(self) -> DataFrame:
+        reader = self._spark.readStream.option("maxFilesPerTrigger", 1)
+        return reader.text(str(self._folder)).repartition(2)
 
 
 @pytest.fixture
@@ -47,18 +47,9 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def start(df: DataFrame, out: Path, checkpoint: str = "checkpoint", **options) -> StreamingQuery:
+def start(df: DataFrame, out: Path, **options) -> StreamingQuery:
     writer = df.writeStream.format("cpu_log").options(**options)
-    return writer.option("checkpointLocation", str(out.parent / checkpoint)).start(str(out))
-
-
-def drain(df: DataFrame, out: Path, **options) -> None:
-    """Write everything, or raise the error of the query."""
-    query = start(df, out, **options)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
+    return writer.option("checkpointLocation", str(out.parent / "checkpoint")).start(str(out))
 
 
 def test_awkward_items_are_read_back(spark: SparkSession, out: Path) -> None:
@@ -76,7 +67,9 @@ def test_awkward_items_are_read_back(spark: SparkSession, out: Path) -> None:
 
 def test_stream_reads_what_a_stream_writes(spark: SparkSession, feed: Feed, out: Path) -> None:
     feed.add(500)
-    drain(feed.stream(), out, maxFileBytes="20000")
+    first = start(feed.stream(), out, maxFileBytes="20000")
+    first.processAllAvailable()
+    first.stop()
     tail = spark.readStream.format("cpu_log").load(str(out)).select("item").writeStream
     reader = tail.format("memory").queryName("tail").start()
     writer = start(feed.stream(), out, maxFileBytes="20000")

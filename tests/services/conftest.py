@@ -6,12 +6,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.services.databases import drop_database, new_database, unusual_database
+from tests.services.databases import UNUSUAL, drop_database, new_database
 from tests.services.secrets import SECRET
 from tutorial_pkg.core.places import work_dir
 from workbook.services import Postgres, S3Server, start_postgres, start_s3
@@ -48,7 +49,12 @@ def url(postgres: Postgres) -> Iterator[str]:
 @pytest.fixture
 def unusual_url(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A database in LATIN1 where nothing is set as we need it, nor in the environment."""
-    where = unusual_database(postgres)
+    where = new_database(postgres, "ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+    with psycopg.connect(where, autocommit=True) as database:
+        name = database.info.dbname
+        targets = cycle((f"DATABASE {name}", f"ROLE CURRENT_USER IN DATABASE {name}"))
+        for target, (setting, value) in zip(targets, UNUSUAL.items(), strict=False):
+            database.execute(f"ALTER {target} SET {setting} = '{value}'".encode())
     given = {"CLIENTENCODING": "LATIN1", "TZ": "Asia/Tokyo", "DATESTYLE": "SQL"}
     given["OPTIONS"] = "-c IntervalStyle=sql_standard -c bytea_output=escape"
     for name, value in given.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from itertools import cycle
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -37,17 +36,6 @@ def new_database(server: Postgres, form: str = "") -> str:
     with psycopg.connect(server.uri, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} {form}".encode())
     return make_conninfo(server.uri, dbname=name)
-
-
-def unusual_database(server: Postgres) -> str:
-    """Return a new database in LATIN1 with unusual settings."""
-    url = new_database(server, "ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
-    name = conninfo_to_dict(url)["dbname"]
-    with psycopg.connect(server.uri, autocommit=True) as connection:
-        targets = cycle((f"DATABASE {name}", f"ROLE CURRENT_USER IN DATABASE {name}"))
-        for target, (setting, value) in zip(targets, UNUSUAL.items(), strict=False):
-            connection.execute(f"ALTER {target} SET {setting} = '{value}'".encode())
-    return url
 
 
 def drop_database(server: Postgres, url: str) -> None:

@@ -8,24 +8,17 @@ from typing import Any, TypeVar
 
 import nats
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy
-from pyspark.sql.types import (
-    BinaryType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import MapType, StringType, StructType
 
 Answer = TypeVar("Answer")
 
 FETCHED = 1_000
 SCHEMA = (
     StructType()
-    .add("subject", StringType())
-    .add("data", BinaryType())
-    .add("sequence", LongType())
-    .add("timestamp", TimestampType())
+    .add("subject", "string")
+    .add("data", "binary")
+    .add("sequence", "long")
+    .add("timestamp", "timestamp")
     .add("headers", MapType(StringType(), StringType()))
 )
 

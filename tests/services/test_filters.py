@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
-from pyspark.sql import SparkSession, types
+from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 
@@ -24,21 +24,11 @@ from tests.since import since_4_1
 from tutorial_pkg import DeltaDataSource, ObjectsDataSource, PostgresDataSource
 from tutorial_pkg.builder import RowPacker
 
+COLUMNS = "number long, id long, name string, ip string, day date, t timestamp, n timestamp_ntz, "
+COLUMNS += "price decimal(10,2), flag boolean, x double, part date"
 SCHEMA = StructType()
-for name, kind in {
-    "number": types.LongType(),
-    "id": types.LongType(),
-    "name": types.StringType(),
-    "ip": types.StringType(),
-    "day": types.DateType(),
-    "t": types.TimestampType(),
-    "n": types.TimestampNTZType(),
-    "price": types.DecimalType(10, 2),
-    "flag": types.BooleanType(),
-    "x": types.DoubleType(),
-    "part": types.DateType(),
-}.items():
-    SCHEMA.add(name, kind)
+for column in COLUMNS.split(", "):
+    SCHEMA.add(*column.split())
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS = [
     (

@@ -56,6 +56,16 @@ Caused by: org.apache.spark.SparkException: Task failed while writing rows.
 Caused by: java.io.IOException: No space left on device
 \t... 2 more"""
 
+# Python's trace ends in the call; what went wrong stands behind it.
+IN_FOREACH_BATCH = """Traceback (most recent call last):
+  File "job.py", line 9, in write
+    batch.collect()
+py4j.protocol.Py4JJavaError: An error occurred while calling o57.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times, most \
+recent failure: Lost task 0.0 (TID 3): org.apache.spark.SparkException: Python worker exited \
+unexpectedly (crashed)
+\tat org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:1)"""
+
 PLAIN = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: the disk is gone
 === Streaming Query ==="""
 
@@ -72,6 +82,7 @@ PLAIN = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: 
             "IOException: Mkdirs failed to create file:/proc/nope (exists=false)",
         ),
         (JAVA_CAUSES, "IOException: No space left on device"),
+        (IN_FOREACH_BATCH, "SparkException: Python worker exited unexpectedly (crashed)"),
         (PLAIN, "Exception: the disk is gone"),
     ],
 )
@@ -98,17 +109,3 @@ def test_leading_empty_line_is_skipped() -> None:
     """As Spark's parser words its errors."""
     error = ValueError("\n[UNSUPPORTED_DATATYPE] Unsupported data type LNG.\n== DataType ==\nLNG")
     assert last_error(error) == "ValueError: [UNSUPPORTED_DATATYPE] Unsupported data type LNG."
-
-
-def test_jvm_error_in_foreach_batch_is_found() -> None:
-    """Python's trace ends in the call; what went wrong stands behind it."""
-    text = """Traceback (most recent call last):
-  File "job.py", line 9, in write
-    batch.collect()
-py4j.protocol.Py4JJavaError: An error occurred while calling o57.collectToPython.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 1 times, most \
-recent failure: Lost task 0.0 (TID 3): org.apache.spark.SparkException: Python worker exited \
-unexpectedly (crashed)
-\tat org.apache.spark.api.python.BasePythonRunner.compute(PythonRunner.scala:1)"""
-    told = last_error(RuntimeError(text))
-    assert told == "SparkException: Python worker exited unexpectedly (crashed)"

@@ -11,27 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
+from tests.unit.state.test_operation import Totals
 from tutorial_pkg.state.aggregates import Sliding, sliding
-
-
-class Sum:
-    accumulator = "total DOUBLE"
-    result = "total DOUBLE"
-
-    def create(self) -> Any:
-        return (0.0,)
-
-    def accumulate(self, accumulator: Any, row: Any) -> Any:
-        return (accumulator[0] + row.value,)
-
-    def combine(self, left: Any, right: Any) -> Any:
-        return (left[0] + right[0],)
-
-    def deduct(self, left: Any, right: Any) -> Any:
-        return (left[0] - right[0],)
-
-    def finish(self, accumulator: Any) -> Any:
-        return accumulator
 
 
 class Handle:
@@ -59,13 +40,13 @@ class Handle:
 def windows(values: list[float]) -> list[float]:
     """Return sums of three seconds; there is one value per second."""
     second, handle = timedelta(seconds=1), Handle()
-    sliding = Sliding(Sum(), ["key", "end", "total"], "time", 3 * second, second)
+    sliding = Sliding(Totals(), ["key", "end", "trades", "shares"], "time", 3 * second, second)
     sliding.init(handle)  # type: ignore[arg-type]
     times = [datetime.fromtimestamp(0, UTC) + second * place for place in range(len(values))]
-    rows = [Row(time=time, value=value) for time, value in zip(times, values, strict=True)]
+    rows = [Row(time=time, quantity=value) for time, value in zip(times, values, strict=True)]
     list(sliding.handleInputRows(("k",), iter(rows), None))
     expired = (SimpleNamespace(getExpiryTimeInMs=lambda at=at: at) for at in sorted(handle.timers))
-    return [row.total for at in expired for row in sliding.handleExpiredTimer(("k",), None, at)]
+    return [row.shares for at in expired for row in sliding.handleExpiredTimer(("k",), None, at)]
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,11 @@ import psutil
 import pytest
 
 from spark_connector_tests.query_process import wait_until
+from tests.unit.kit.test_query_process import gone
 from workbook import services
 from workbook.services import ServerProcess, start_kafka, start_nats, start_postgres
 
 Start = Callable[[Path], ServerProcess]
-
-
-def lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("start", [start_postgres, start_nats, start_kafka])
@@ -32,11 +26,11 @@ def test_server_restarts_and_ends(database_folder: Path, start: Start) -> None:
         places = psutil.Process(pid).net_connections("inet")
         assert {place.laddr.ip for place in places} <= {"127.0.0.1"}
         server.kill()
-        assert not lives(pid)
+        assert gone(pid)
         server.restart()
         pid = server.pid
         assert server.uri == uri
-    assert not lives(pid)
+    assert gone(pid)
     server.close()
 
 
@@ -49,7 +43,7 @@ def test_server_ends_with_its_owner(database_folder: Path) -> None:
         assert owner.stdout
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
-    wait_until(lambda: not lives(pid), 60, "the end of the server")
+    wait_until(lambda: gone(pid), 60, "the end of the server")
 
 
 def test_missing_server_says_what_to_install(
