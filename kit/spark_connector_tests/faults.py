@@ -61,7 +61,7 @@ class Faults:
                 return plain(self_, *arguments)
 
         methods = {self.method: read if self.method == "read" else write}
-        made.__class__ = type(kind.__name__, (kind,), methods)
+        object.__setattr__(made, "__class__", type(kind.__name__, (kind,), methods))
         return made
 
     @contextmanager

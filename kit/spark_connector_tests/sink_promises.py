@@ -134,7 +134,7 @@ def values(trial: SinkTrial) -> str:
     for name in HARD_VALUES:
         if name not in left_out:
             _write_hard(trial, name)
-    if trial.sink.types and trial.sink.python:
+    if trial.sink.types and trial.sink.python and trial.sink.restarts:
         for where in FAR_ZONES:
             with trial.far_zone(where):
                 trial.works(when=f"with workers {where}")

@@ -240,4 +240,4 @@ def onlooker(read: Callable[[], list[Row]]) -> Iterator[list[frozenset[Row]]]:
         end.set()
         thread.join()
     if errors:
-        raise Broken(f"a reader failed while the query wrote: {errors[0]!r}")
+        raise errors[0]

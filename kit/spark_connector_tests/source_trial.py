@@ -134,7 +134,7 @@ class SourceTrial(Trial):
         """Raise `Broken` unless each row from `first` on has arrived once; needs numbered rows."""
         if self.source.number is None:
             return
-        rows = [number for number in self.ledger.rows() if not number < first]
+        rows = [n for n in self.ledger.rows() if n is None or n >= first]
         end = self.fed if self.source.feed else max(rows, default=-1) + 1
         check_once(range(first, end), rows, when)
 

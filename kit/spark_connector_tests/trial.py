@@ -253,8 +253,8 @@ class Trial:
         try:
             self.stop()
         finally:
+            self.described.close()  # it may need the folder
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.described.close()
 
 
 def _look(query: StreamingQuery, looks: int, until: float) -> None:

@@ -55,6 +55,7 @@ def publish(
     with closing(connect(context.options)) as connection, closing(connection.cursor()) as cursor:
         try:
             cursor.execute(f"SELECT 1 FROM {RECORDS} WHERE 1 = 0")
+            cursor.fetchall()  # some clients require it
         except Exception:  # clients differ in their errors; not every role may create tables
             with suppress(Exception):  # of a client that has begun no transaction
                 connection.rollback()

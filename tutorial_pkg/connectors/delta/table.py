@@ -274,9 +274,6 @@ def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]]
     if folder is None:
         return
     names = _log_files(folder)
-    checkpoints = [name for name in names if CHECKPOINT in name][:1]
-    for name in (*checkpoints, "_last_checkpoint"):
-        _sync_file(folder, folder / LOG / name)
     for commit in (folder / LOG / name for name in filter(COMMIT.fullmatch, names)):
         actions = _actions(commit.read_bytes())
         for action in actions:
@@ -285,6 +282,9 @@ def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]]
         _sync_file(folder, commit)
         if is_last(actions):
             break
+    checkpoints = [name for name in names if CHECKPOINT in name][:1]
+    for name in (*checkpoints, "_last_checkpoint"):
+        _sync_file(folder, folder / LOG / name)
 
 
 def _sync_file(root: Path, file: Path) -> None:

@@ -45,16 +45,15 @@ class Listing:
     def longer_names(self, path: str) -> list[str]:
         """Return the names that start with `path`: `app.log.1.gz` for `app.log`.
 
-        For `app.log.1` also the archive `app.log.2.gz`: `delaycompress` renames what it packs.
+        And `app.log.2.gz` for `app.log.1`: `delaycompress` renames what it packs.
         """
         names = self._in_order = self._in_order or sorted(self.files)
-
-        def after(text: str) -> list[str]:
-            return names[bisect_right(names, text) : bisect_right(names, text + chr(0x10FFFF))]
-
+        longer = names[bisect_right(names, path) : bisect_right(names, path + chr(0x10FFFF))]
         stem, _, number = path.rpartition(".")
-        archives = after(f"{stem}.") if number.isdigit() else []
-        return after(path) + [name for name in archives if name.endswith(COMPRESSED)]
+        if number.isdecimal():
+            packed = f"{stem}.{int(number) + 1:0{len(number)}}"
+            longer += [packed + end for end in COMPRESSED if packed + end in self.files]
+        return longer
 
 
 def list_files(path: str) -> Listing:

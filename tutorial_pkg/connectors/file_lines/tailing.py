@@ -63,7 +63,8 @@ class Tail:
         self._again = set(self._number_of)
         self._listing = self._earlier = Listing()
         self._at: dict[str, str] = {}  # the path of each id
-        self._lost: set[int] = set()  # numbers that the last listing did not show
+        self._finished = set[str]()  # ids of archives that were read to their end
+        self._lost = set[int]()  # numbers that the last listing did not show
         self._idle_until = 0.0
 
     def ends_at(self, begin: FileOffset) -> bool:
@@ -171,7 +172,8 @@ class Tail:
             self._warn_of_skipped(now.path, self._listing.files[moved.path][3])
         before = self._files.get(number)
         if moved.path.endswith(COMPRESSED) and before and before.next == moved.next:
-            moved = None  # it never grows, and each look at it would unpack it
+            self._finished.add(moved.id)  # each look would unpack it again
+            moved = None
         elif moved.next > now.next and self._earlier.files:
             self._changed_at[number] = time.monotonic()
         self._set(number, moved)
@@ -236,7 +238,8 @@ class Tail:
         """Track new files even before they have a line: the next look may find them renamed."""
         new = touched - self._number_of.keys()
         for path, id_ in sorted((self._at[id_], id_) for id_ in new if id_ in self._at):
-            is_ours = path in self._listing.matching or id_ in self._also
+            also = id_ in self._also and not path.endswith(COMPRESSED)
+            is_ours = path in self._listing.matching or also
             if is_ours and (self._until is None or id_ in self._until):
                 self._start(path, id_)
 
@@ -319,7 +322,7 @@ class Tail:
             name
             for name in self._listing.longer_names(path)
             if name not in self._listing.matching
-            and id_of(files[name]) not in self._number_of
+            and id_of(files[name]) not in self._number_of.keys() | self._finished
             and files[name][3] > since
         ]
         if skipped:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import select
 import socket
@@ -202,7 +203,9 @@ class Channel:
         self._socket.settimeout(seconds)
         try:
             reply = self._socket.recv(REPLY_BYTES)
-        except _NOTHING_YET:
+        except _NOTHING_YET as error:
+            if error.errno == errno.ETIMEDOUT:  # the system has given up
+                raise ConnectionResetError(f"{self.where}: the connection broke: {error}") from None
             return None
         except ssl.SSLZeroReturnError:  # this side has ended, too
             reply = b""

@@ -83,6 +83,8 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     last = max((later["number"] for later in manifests.after(context.batch)), default=None)
     is_repeated(store.url, context.batch, last)
     if not uploaded:
+        if manifests.read(context.batch):
+            is_repeated(store.url, context.batch, context.batch, False)
         return
     if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
         manifests.join()

@@ -73,8 +73,8 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[An
             yield from rows_of(store, part, context)
         except (FileNotFoundError, ReplacedError) as error:
             replaced = isinstance(error, ReplacedError)
-            found_again = options.replaced == "again" and not (context.batch or options.keysGrow)
-            if not (replaced and found_again):
+            again = options.replaced == "again" and not (context.batch or options.keysGrow)
+            if not (replaced and again and part.info.tag):  # then its new content is read
                 context.lost(
                     f"`{part.info.key}` of {options.path} was "
                     f"{'replaced' if replaced else 'deleted'} before its rows were read"
