@@ -142,7 +142,7 @@ class StreamSink(_Described):
     format: A name for `df.writeStream.format`, or the `DataSource` class of a Python sink. A class
         is registered for you, also in the drivers that are killed.
     read: A function that returns all values that a reader sees now, in any order; an empty list
-        before the first batch. The kit also calls it while the query writes. With `types` it
+        before the first batch. A second thread calls it while the query writes. With `types` it
         returns rows: the value, then the other columns, as `collect()` would.
     options: Options of the query.
     columns: SQL expressions over the columns, for a sink that needs other columns.
