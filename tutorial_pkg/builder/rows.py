@@ -295,21 +295,22 @@ def _within_float(value: Any) -> Any:
 
 
 def _in_micros(value: Any) -> Any:
+    if type(value) is datetime:
+        return value
     if max(getattr(value, "nanosecond", 0), getattr(value, "nanoseconds", 0)) > 0:  # of pandas
         raise ValueError("it has nanoseconds, the column has microseconds: use `.floor('us')`")
     return value
 
 
 def _with_zone(value: Any) -> Any:
-    if type(value) is not datetime:
-        _in_micros(value)
+    _in_micros(value)
     return value.astimezone() if value.tzinfo is None else value
 
 
 def _without_zone(value: Any) -> Any:
     if value.tzinfo is not None:
         raise ValueError("it has a time zone, the column has none: use `.replace(tzinfo=None)`")
-    return value if type(value) is datetime else _in_micros(value)
+    return _in_micros(value)
 
 
 def _without_time(value: Any) -> Any:

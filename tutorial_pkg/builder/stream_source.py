@@ -61,8 +61,10 @@ class BuiltStreamReader(LogReader):
 
 
 def _columns(schema: pa.Schema) -> str:
-    null = {True: "", False: " NOT NULL"}
-    return ", ".join(f"{field.name} {field.type}{null[field.nullable]}" for field in schema)
+    columns = [
+        f"{field.name} {field.type}{'' if field.nullable else ' NOT NULL'}" for field in schema
+    ]
+    return ", ".join(columns)
 
 
 class StreamSourceBuilder(InstancesDeclaration[State]):

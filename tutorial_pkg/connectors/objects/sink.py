@@ -82,15 +82,13 @@ def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     objects = [info for infos, _ in uploaded for info in infos]
     last = max((later["number"] for later in manifests.after(context.batch)), default=None)
     is_repeated(store.url, context.batch, last)
-    if not uploaded:
-        if manifests.read(context.batch):
-            is_repeated(store.url, context.batch, context.batch, False)
-        return
-    if manifests.append({"number": context.batch, "rows": rows, "objects": objects}):
+    record = {"number": context.batch, "rows": rows, "objects": objects}
+    if uploaded and manifests.append(record):
         manifests.join()
-    else:
-        manifest = manifests.read(context.batch) or {}
-        is_repeated(store.url, context.batch, context.batch, manifest.get("rows") == rows)
+    elif manifest := manifests.read(context.batch):
+        is_repeated(store.url, context.batch, context.batch, manifest["rows"] == rows)
+    if not uploaded:
+        return
     try:
         _remove_leftovers(store, context)
     except (ConnectionError, PermissionError) as error:  # the batch is complete all the same
