@@ -20,7 +20,8 @@ from tutorial_pkg.session.java import find_java
 from tutorial_pkg.session.start import stop_spark
 
 OVER_CONNECT = "TESTS_OVER_CONNECT"
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+# With one compiler the JVM's code cache shrinks to 48 MB; a full one is swept and compiled again.
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 warm_jvm = WarmJvm()
 
 
