@@ -86,7 +86,6 @@ class Drivers:
         """End the driver that was not taken."""
         if self._spare is not None:
             self._spare.close()
-            self._spare = None
 
 
 def main(folder: Path) -> None:

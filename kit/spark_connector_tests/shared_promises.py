@@ -76,12 +76,11 @@ def server_down(trial: AnyTrial) -> None:
         _recover_and_work(trial, "after a query had started while the server was down")
     if server.processes:
         trial.more()
-        processes = [psutil.Process(pid) for pid in server.processes()]
-        for process in processes:
-            process.suspend()
-        time.sleep(HELD)
-        for process in reversed(processes):
-            process.resume()
+        with contextlib.ExitStack() as suspended:
+            for process in map(psutil.Process, server.processes()):
+                process.suspend()
+                suspended.callback(process.resume)
+            time.sleep(HELD)
         _recover_and_work(trial, "after the server was slow")
 
 

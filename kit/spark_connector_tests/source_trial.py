@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.described import StreamSource, as_options
 from spark_connector_tests.driver import Drivers
+from spark_connector_tests.promise import HANG, Broken
 from spark_connector_tests.queries import Ledger, SourceQuery
 from spark_connector_tests.rows import check_once
 from spark_connector_tests.trial import Trial
@@ -91,8 +92,7 @@ class SourceTrial(Trial):
         """Wait for the first batch, as a source may start with the rows that arrive after it."""
         looks = self.source.python or self.source.from_now
         if looks and not self.fed and self.query:
-            first = self.plan.checkpoint / "commits" / "0"
-            self.wait(first.exists, self.seconds)
+            self.wait((self.plan.checkpoint / "commits" / "0").exists, self.seconds)
 
     def feed_unread(self, count: int = PORTION) -> None:
         """Leave rows that no batch has finished, and stop the query."""
@@ -129,6 +129,8 @@ class SourceTrial(Trial):
             self.read_all(self.done)
         else:
             self.wait(self.done, self.seconds)
+            if self.fed and not self.ledger.rows():
+                raise Broken(f"no row arrived within {self.seconds} s", cause=HANG)
 
     def compare(self, when: str, first: int = 0) -> None:
         """Raise `Broken` unless each row from `first` on has arrived once; needs numbered rows."""

@@ -12,7 +12,13 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
+from spark_connector_tests import (
+    StreamSink,
+    StreamSource,
+    examination,
+    examine_sink,
+    examine_source,
+)
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from spark_connector_tests.command import function_named, report_on
 from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
@@ -52,6 +58,17 @@ def test_command_prints_verdicts(spark: SparkSession, capsys) -> None:
     assert first.startswith("  ✓ no_empty_batches: ")
     assert last.startswith("file_lines: 1 kept, 0 broken, 0 not claimed (")
     assert report_on(lambda folder: None, spark) == 2
+
+
+def test_source_without_rows_is_broken(spark: SparkSession, monkeypatch) -> None:
+    """The kit can't feed it, and waits for rows that it creates."""
+    monkeypatch.setattr(examination, "SECONDS", 2)
+
+    def describe(folder: Path) -> StreamSource:
+        return StreamSource("text", {"path": folder}, schema="value STRING")
+
+    report = examine_source(describe, spark, only=["restart"])
+    assert report.broken == ["restart"] and "no row arrived" in report.verdicts[0].seen
 
 
 @pytest.mark.soak

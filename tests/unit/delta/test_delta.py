@@ -376,10 +376,13 @@ def test_tables_that_are_not_supported(tmp_path: Path) -> None:
     ):
         with pytest.raises(Exception, match=r"delta\.columnMapping\.mode=name"):
             work()
+    write_deltalake(tmp_path / "other", pa.table({"id": [1]}))
     with pytest.raises(ValueError, match=f"no Delta table at {tmp_path}/none"):
         stream(tmp_path / "none")
     with pytest.raises(ValueError, match="in version 9"):
         batch(tmp_path, version=9)
+    with pytest.raises(Exception, match="`startingVersion`: the next version is 1, got 9"):
+        stream(tmp_path / "other", startingVersion=9)
 
 
 # ---- Values --------------------------------------------------------------------------------------

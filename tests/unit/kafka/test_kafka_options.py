@@ -84,11 +84,13 @@ def test_starting_offsets_must_name_every_partition() -> None:
         look_at(A0, Partition("a", 2, "id", 0, 3), startingOffsets=JSON)
 
 
-def test_ending_offsets_are_for_batches_only() -> None:
+def test_batch_ends_after_its_start() -> None:
     with pytest.raises(ValueError, match=r"`endingOffsets` is for `spark\.read`"):
         look_at(A0, endingOffsets="latest")
     with pytest.raises(ValueError, match="`endingOffsets`: partition `a-0` ends at 7, before"):
         look_at(A0, batch=True, startingOffsets=JSON, endingOffsets='{"a": {"0": 7}}')
+    with pytest.raises(ValueError, match="partition `a-0` ends at 9, before it starts, at 23"):
+        look_at(A0, batch=True, startingOffsets=JSON)
 
 
 # ---- Lost records: the tests' broker deletes none, so the client's events are played -------------

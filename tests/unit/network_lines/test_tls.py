@@ -181,7 +181,7 @@ def test_names_in_a_certificate() -> None:
 @pytest.mark.parametrize("file", ["missing.pem", "other.txt"])
 def test_unusable_file_of_a_sender(tmp_path, file: str) -> None:
     (tmp_path / "other.txt").write_text("no certificate")
-    with pytest.raises(ValueError, match=rf"^`ca`: .*{file} cannot be used: .*; give PEM files$"):
+    with pytest.raises(ValueError, match=rf"^`ca`: .*{file} cannot be used: .*; give PEM files, "):
         client_tls(tmp_path / file)
 
 

@@ -47,11 +47,11 @@ def look(context: SplitContext) -> dict[str, Split]:
             first = offset_of(partition, start, "startingOffsets")
         if options.endingOffsets is not None:
             end = offset_of(partition, options.endingOffsets, "endingOffsets")
-            if end < first:
-                raise ValueError(
-                    f"option `endingOffsets`: partition `{partition.name}` ends at {end}, before "
-                    f"it starts, at {first}"
-                )
+        if context.batch and end < first:
+            raise ValueError(
+                f"options `startingOffsets`, `endingOffsets`: partition `{partition.name}` ends at "
+                f"{end}, before it starts, at {first}"
+            )
         splits[partition.name] = Split(first, end, partition.id)
     return splits
 

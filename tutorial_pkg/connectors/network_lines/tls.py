@@ -120,4 +120,5 @@ def _naming(option: str, *files: str | Path | None) -> Iterator[None]:
     except OSError as error:
         shown = " and ".join(str(file) for file in files if file)
         why = getattr(error, "reason", None) or error.strerror
-        raise ValueError(f"`{option}`: {shown} cannot be used: {why}; give PEM files") from None
+        remedy = "give PEM files, a key without a passphrase"
+        raise ValueError(f"`{option}`: {shown} cannot be used: {why}; {remedy}") from None
