@@ -214,8 +214,8 @@ class Tail:
         # If all of it was read, its end is ordinary rotation.
         if status is None or id_of(status) != file.id or status[2] != file.next:
             log.warning(
-                "%s was deleted, truncated or rewritten: anything after byte %d was not read. What the "
-                "file holds now is read from its start.",
+                "%s was deleted, truncated or rewritten: anything after byte %d was not read. "
+                "What the file holds now is read from its start.",
                 file.path,
                 file.next,
             )
