@@ -55,7 +55,7 @@ def look(context: SplitContext) -> dict[str, Split]:
         raise ValueError(f"the table at {options.path} has no change feed; set `{FEED}` = true")
     end, first = table.version() + 1, options.startingVersion
     split = Split(-end if first is None else first, 0 if context.batch else end)
-    if context.offset is None and split.first > end:
+    if context.offset is None and (first or 0) > end:
         raise ValueError(f"option `startingVersion`: the next version is {end}, got {first}")
     if context.offset:
         for name, position in context.offset.items():
