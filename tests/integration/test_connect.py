@@ -52,7 +52,7 @@ def test_documented_lines_use_a_running_server(
     )
     try:
         wait_until(lambda: server.poll() is not None or not is_free(port), SECONDS, "the server")
-        lines = example("SparkSession.builder.remote").replace("15002", str(port))
+        lines = example("builder.remote", "docs/connect.md").replace("15002", str(port))
         job = f"{lines}print(spark.read.format('file_lines').load('{tmp_path}/in.txt').count())"
         told = subprocess.run(
             [sys.executable, "-c", job],

@@ -25,9 +25,9 @@ PACKED = {".py", ".typed", ".json", ".js", ".css"}
 DATA = ROOT / "data" / "cpu_log.csv"
 
 
-def example(word: str) -> str:
-    """The README's only Python example with this word."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+def example(word: str, page: str = "README.md") -> str:
+    """A page's only Python example with this word."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     (found,) = [block for block in blocks if word in block]
     return found
 

@@ -136,6 +136,7 @@ def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) 
         ):
             with pytest.raises(Exception, match="If-None-Match"):
                 work()
+    assert not store_at(f"{bucket}/out", s3.uri).find("_manifests/objects")
 
 
 def test_names_of_all_kinds(s3: S3Server, bucket: str) -> None:

@@ -19,7 +19,8 @@ _NOT_IN_NAMES = re.compile(r"[*?#%]")  # to clients, these are not part of a nam
 )
 def address(text: str) -> str:
     scheme, separator, rest = text.rpartition("://")
-    if not rest.strip("/") or (separator and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
+    is_url = separator or re.match(r"[A-Za-z][\w+.-]*:/", text)  # `s3:/x` is no folder here
+    if not rest.strip("/") or (is_url and scheme not in _SCHEMES) or "@" in rest.split("/")[0]:
         raise ValueError
     if separator and scheme != "file" and _NOT_IN_NAMES.search(rest):
         raise ValueError

@@ -428,3 +428,6 @@ def test_partition_values_as_in_other_tools(tmp_path: Path) -> None:
     assert {row["id"]: row["item"] for row in changes} == expected
     with pytest.raises(ValueError, match="column `raw` is BINARY"):
         Query(tmp_path / "raw", StructType().add("raw", BinaryType()), partitionBy="raw")
+    assert not (tmp_path / "raw").exists()
+    Query(folder, ID).write(1, [(100,)])
+    assert {"id": 100, "item": None} in batch(folder)

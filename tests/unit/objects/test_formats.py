@@ -115,7 +115,10 @@ def test_other_encodings_are_refused(
             rows(tmp_path, ROW, format="csv")
 
 
-@pytest.mark.parametrize("url", ["s3://lake/*.txt", "s3://lake/a#b", "gs://b/c?d", "az://b/c%20d"])
+WILD = ["s3://lake/*.txt", "s3://lake/a#b", "gs://b/c?d", "az://b/c%20d"]
+
+
+@pytest.mark.parametrize("url", [*WILD, "file:/data", "s3:/lake/a", "hdfs:/a"])
 def test_address_that_clients_misread_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
         address(url)

@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -69,6 +69,8 @@ class TableUpload:
         batch = in_utc(batch)
         if self._partitions is None:
             self._partitions = self._check_table(spark_schema(batch.schema))
+        for name in {*self._partitions} - {*batch.schema.names}:  # null, like other columns
+            batch = batch.append_column(name, pa.nulls(batch.num_rows, pa.string()))
         for texts, rows in by_partition(batch, self._partitions):
             rows = rows.drop_columns(self._partitions)
             nulls = {name for name in rows.schema.names if rows.column(name).null_count}
@@ -210,6 +212,7 @@ def check(context: TargetContext) -> None:
     missing = {*options.key, *options.partitionBy} - set(rows.names)
     if missing:
         raise ValueError(f"the rows have no column {sorted(missing)}, got {rows.names}")
+    _check_partitions(options.partitionBy, context)
     Store(options, options.path, make=True).check_conditional_writes(STAGED)
     retries = Retries((), options.waitSeconds, transient=_is_conflict)
     retries.patiently(lambda: _prepare(context, rows))
@@ -221,6 +224,7 @@ def _prepare(context: TargetContext, rows: pa.Schema) -> None:
     table = open_table(context.options)
     check_columns(table)
     _check_rules(table)
+    _check_partitions(table.metadata().partition_columns, context)
     new = check_schema(table, context.schema, context.options)
     if new:
         fields = Schema.from_arrow(pa.schema([rows.field(name) for name in new])).fields
@@ -235,9 +239,14 @@ def _check_rules(table: DeltaTable) -> None:
             f"format `{FORMAT}` cannot write to a table with rules for its rows ({rule}…), as it "
             "would not check them"
         )
-    for field in schema_of_table(table):
-        if field.name in table.metadata().partition_columns and field.dataType == BinaryType():
+
+
+def _check_partitions(columns: Collection[str], context: TargetContext) -> None:
+    for field in context.schema:
+        if field.name in columns and field.dataType == BinaryType():
             raise ValueError(f"column `{field.name}` is BINARY, and cannot partition a table")
+    if context.options.mode == "append" and not {*context.schema.names} - {*columns}:
+        raise ValueError("all columns partition the table, so its files would have none; add one")
 
 
 def check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -> list[str]:
@@ -253,8 +262,6 @@ def check_schema(table: DeltaTable, schema: StructType, options: OptionValues) -
     missing = {field.name for field in table.schema().fields if not field.nullable}
     if options.mode == "append" and (missing := missing - set(schema.names)):
         raise ValueError(f"the rows have no column {sorted(missing)}, which must not be null")
-    if options.mode == "append" and not set(schema.names) - {*table.metadata().partition_columns}:
-        raise ValueError("all columns partition the table, so its files would have none; add one")
     new = [name for name in schema.names if name not in present]
     if new and not options.evolve:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How a listener's ports are doing, in a small file that anyone may read."""
+"""How a listener's ports are doing, in a small file beside the logs."""
 
 from __future__ import annotations
 

@@ -133,8 +133,8 @@ def check(context: TargetContext) -> None:
                 f"`{name}` is {actual}"
             )
     store = Store(options, options.path, make=True)
-    _mark(store)
     store.check_conditional_writes(FOLDER)
+    _mark(store)
 
 
 def _mark(store: Store) -> None:
