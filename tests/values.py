@@ -30,8 +30,9 @@ VALUES: dict[spark.DataType, list[Any]] = {
     spark.TimestampType(): [FIRST.replace(tzinfo=UTC), LAST.replace(tzinfo=UTC)],
     spark.TimestampNTZType(): [FIRST, LAST],
     spark.DayTimeIntervalType(): [timedelta(-100_000_000), timedelta(1, 0, 1)],
-    spark.TimeType(): [time.min, time.max],
 }
+if hasattr(spark, "TimeType"):  # from Spark 4.1 on
+    VALUES[spark.TimeType()] = [time.min, time.max]
 DEEP = spark.ArrayType(spark.MapType(spark.StringType(), spark.StructType().add("x", "double")))
 NESTED: dict[spark.DataType, list[Any]] = {DEEP: [[], [None, {"": {"x": None}, "ä": {"x": -0.0}}]]}
 

@@ -48,7 +48,8 @@ class Stream:
         self.offset = offset or self.reader.initialOffset()
 
     def rows(self) -> list[dict[str, Any]]:
-        end = self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit())
+        limited = vars(self.reader).get("_reader", self.reader)  # wrapped before Spark 4.2
+        end = self.reader.latestOffset(self.offset, limited.getDefaultReadLimit())
         rows = self.read(self.offset, end)
         self.offset = end
         return rows
