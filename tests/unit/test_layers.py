@@ -60,10 +60,8 @@ def test_each_room_has_its_layer() -> None:
 @pytest.mark.parametrize("folder", sorted({file.parent for file in MODULES.values()} - {PACKAGE}))
 def test_docstring_of_a_folder_names_its_files(folder: Path) -> None:
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
-    assert {file.stem for file in folder.glob("*.py")} - {
-        "__init__",
-        *re.findall(r"\w+", text),
-    } == set()
+    files = {file.stem for file in folder.glob("*.py")} - {"__init__"}
+    assert files <= set(re.findall(r"\w+", text))
 
 
 def test_imports_have_no_circle() -> None:

@@ -1,6 +1,6 @@
-"""The formats, one folder each: anyone who follows the data walks through one folder.
+"""The formats, one folder each, and what several of them share.
 
-Some share what is here: `arrow_columns` fits record batches to Spark's columns. `store` reads and
-writes objects in folders and buckets, `store_options` has its options, and `parquet_files` reads
-row groups (`objects`, `delta`). `item_stream` reads back what `cpu_log` has written.
+- `arrow_columns`: record batches as Spark's columns.
+- `store`, `store_options`, `parquet_files`: files in folders and buckets (`objects`, `delta`).
+- `item_stream`: a stream of items to try a sink with.
 """

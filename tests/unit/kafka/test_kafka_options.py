@@ -87,9 +87,9 @@ def test_starting_offsets_must_name_every_partition() -> None:
 def test_batch_ends_after_its_start() -> None:
     with pytest.raises(ValueError, match=r"`endingOffsets` is for `spark\.read`"):
         look_at(A0, endingOffsets="latest")
-    with pytest.raises(ValueError, match="`endingOffsets`: partition `a-0` ends at 7, before"):
+    with pytest.raises(ValueError, match="partition `a-0` would be read from offset 23 to 7:"):
         look_at(A0, batch=True, startingOffsets=JSON, endingOffsets='{"a": {"0": 7}}')
-    with pytest.raises(ValueError, match="partition `a-0` ends at 9, before it starts, at 23"):
+    with pytest.raises(ValueError, match="partition `a-0` would be read from offset 23 to 9:"):
         look_at(A0, batch=True, startingOffsets=JSON)
 
 

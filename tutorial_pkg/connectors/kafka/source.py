@@ -49,8 +49,8 @@ def look(context: SplitContext) -> dict[str, Split]:
             end = offset_of(partition, options.endingOffsets, "endingOffsets")
         if context.batch and end < first:
             raise ValueError(
-                f"options `startingOffsets`, `endingOffsets`: partition `{partition.name}` ends at "
-                f"{end}, before it starts, at {first}"
+                f"partition `{partition.name}` would be read from offset {first} to {end}: correct "
+                "the option `startingOffsets` or `endingOffsets`"
             )
         splits[partition.name] = Split(first, end, partition.id)
     return splits
