@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 
+import nbval.kernel
 import psutil
 import pytest
+from jupyter_client.manager import KernelManager
 from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import wait_for_end
@@ -23,6 +27,7 @@ OVER_CONNECT = "TESTS_OVER_CONNECT"
 # With one compiler the JVM's code cache shrinks to 48 MB; a full one is swept and compiled again.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 warm_jvm = WarmJvm()
+sockets = tempfile.TemporaryDirectory(prefix="kernels-")  # until the process ends
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,9 +45,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure(config: pytest.Config) -> None:
     """Without the soak, the conformance kit kills once, and JVMs use their first compiler only.
 
-    Most of them don't live long enough for the second one to pay off.
+    Most of them don't live long enough for the second one to pay off. Kernels listen on sockets in
+    a folder: a port that is free when Jupyter chooses it may be taken when the kernel has started.
     """
     config.pluginmanager.register(warm_jvm)
+    nbval.kernel.KernelManager = partial(KernelManager, transport="ipc", ip=f"{sockets.name}/k")
     if config.option.markexpr != "soak":
         os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
         os.environ.setdefault("TUTORIAL_PKG_KILLS", "1")  # here, and in the notebooks' kernels
