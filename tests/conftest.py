@@ -53,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr != "soak":
         os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
         os.environ.setdefault("TUTORIAL_PKG_KILLS", "1")  # here, and in the notebooks' kernels
+    # NumPy's other threads take half of the time that its import takes, in hundreds of processes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
