@@ -17,9 +17,8 @@ try:
 except ModuleNotFoundError:  # extra `fast`
     numpy = None  # type: ignore[assignment]
 
-# A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
-# timestamps end with the year 9999, which takes 15 digits.
-_PREFIX_BYTES = 16
+# Spark's timestamps end with the year 9999, which takes 15 digits.
+_MILLIS_PREFIX = "^(?P<millis>[0-9]{1,15}),"
 LAST_MILLIS = 253_402_300_799_999
 _QUOTED_CHARACTERS = 120
 _NEWLINE = ord("\n")
@@ -31,15 +30,17 @@ def to_lines(data: bytes | memoryview) -> pa.StringArray:
     """Return the lines in `data`, which is empty or ends with a newline; less than 2 GiB."""
     if not data:
         return pa.array([], pa.string())
-    if data[-1] != ord("\n"):
+    if data[-1] != _NEWLINE:
         raise ValueError("to_lines expects whole lines: the last byte must be a newline")
     text = bytes(data)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
     lines = _split(text)
-    if text.isascii() or _is_utf8(lines):
-        return lines
-    return _split(text.decode(errors="replace").encode())
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:  # not UTF-8
+        return _split(text.decode(errors="replace").encode())
+    return lines
 
 
 def _split(text: bytes) -> pa.StringArray:
@@ -56,23 +57,10 @@ def count_newlines(data: bytes | bytearray | memoryview) -> int:
     return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == _NEWLINE))
 
 
-def _is_utf8(lines: pa.StringArray) -> bool:
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
 def event_times(lines: pa.StringArray) -> pa.TimestampArray:
     """Return each line's event time in UTC; null where a line has no prefix of milliseconds."""
-    prefixes = pc.binary_slice(lines.cast(pa.binary()), 0, _PREFIX_BYTES)
-    parts = pc.split_pattern(prefixes, b",", max_splits=1)
-    digits = pc.list_element(parts, 0)
-    # Digits are ASCII, so bytes that are not UTF-8 may be viewed as strings.
-    all_digits = pc.ascii_is_decimal(digits.view(pa.string()))
-    valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), all_digits)
-    millis = pc.if_else(valid, digits, None).cast(pa.string()).cast(pa.int64())
+    prefixes = pc.extract_regex(lines, _MILLIS_PREFIX)
+    millis = pc.struct_field(prefixes, "millis").cast(pa.int64())
     millis = pc.if_else(pc.less_equal(millis, LAST_MILLIS), millis, None)
     return pc.multiply(millis, 1000).cast(_EVENT_TIME_TYPE)
 
