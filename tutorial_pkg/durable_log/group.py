@@ -22,7 +22,7 @@ from tutorial_pkg.core.options import MOST
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.worker import cores
 from tutorial_pkg.durable_log.lock import WriterLock
-from tutorial_pkg.durable_log.segments import Frame, SegmentWriter, frames
+from tutorial_pkg.durable_log.segments import SegmentWriter, frames
 
 # A slice is one task's work: small enough that all cores get some, large enough to start a task.
 MIN_SLICE_BYTES = 1024 * 1024
@@ -92,10 +92,6 @@ class Logs(ABC):
         return self.directory / str(number)
 
     @abstractmethod
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids, as in a `LogOffset`."""
-
-    @abstractmethod
     def first(self) -> LogOffset:
         """Return the oldest positions that are still in the logs."""
 
@@ -107,9 +103,9 @@ class Logs(ABC):
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
         """Return when more than `offset` is there, or after `seconds`."""
 
-    @abstractmethod
     def sync(self) -> LogOffset:
         """Put everything on disk that was appended, and return up to where that is."""
+        return self.end()
 
     @abstractmethod
     def processed(self, offset: LogOffset) -> None:
@@ -129,18 +125,18 @@ class Logs(ABC):
 
     def check(self, offset: LogOffset) -> None:
         """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
-        first, end, ids = self.first().positions, self.end().positions, self.ids()
+        first, end = self.first(), self.end()
         for number, position in offset.positions.items():
-            low, high = first.get(number, 0), end.get(number, 0)
+            low, high = first.positions.get(number, 0), end.positions.get(number, 0)
             if not low <= position <= high:
                 raise ValueError(
                     f"the query has read {self.noun} {number} up to position {position}, but the "
                     f"log {self.of(number)} holds {low} to {high}. {_LOST}"
                 )
-        if not offset.ids.items() <= ids.items():  # further folders may have been added
+        if not offset.ids.items() <= end.ids.items():  # further folders may have been added
             raise ValueError(
                 f"the checkpoint belongs to the log with the id {offset.ids.get('', offset.ids)}, "
-                f"but that in {self.directory} has {ids.get('', ids)}. {_LOST}"
+                f"but that in {self.directory} has {end.ids.get('', end.ids)}. {_LOST}"
             )
 
     def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
@@ -155,7 +151,13 @@ class Logs(ABC):
         waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
 
         def take(number: str, share: Limits) -> Taken:
-            return _within(share, frames(self.of(number), begin[number], last[number]))
+            taken = Taken(begin[number])
+            for frame in frames(self.of(number), begin[number], last[number]):
+                more = Taken(frame.end, taken.rows + frame.rows, taken.size + frame.payload_bytes)
+                if taken.size and share.forbid(more):  # the first frame always counts
+                    break
+                taken = more
+            return taken
 
         return LogOffset({**last, **shared(waiting, limits, take)}, end.ids)
 
@@ -165,8 +167,11 @@ class Logs(ABC):
         total = sum(last - begin[number] for number, last in end.positions.items())
         size = max(MIN_SLICE_BYTES, min(total // cores(), MAX_SLICE_BYTES))
         for number, last in end.positions.items():
-            for first, following in _cut(frames(self.of(number), begin[number], last), size):
-                yield LogSlice(number, self.of(number), first, following)
+            at = begin[number]
+            for frame in frames(self.of(number), at, last):
+                if frame.end - at >= size or frame.end >= last:
+                    yield LogSlice(number, self.of(number), at, frame.end)
+                    at = frame.end
 
 
 class LogGroup(Logs):
@@ -204,9 +209,6 @@ class LogGroup(Logs):
     def processed(self, offset: LogOffset) -> None:
         self._processed |= {int(number): at for number, at in offset.positions.items()}
 
-    def ids(self) -> Mapping[str, str]:
-        return {"": self.id}
-
     def first(self) -> LogOffset:
         return self._offset(lambda log: log.first)
 
@@ -232,7 +234,7 @@ class LogGroup(Logs):
 
     def _offset(self, position: Callable[[SegmentWriter], int]) -> LogOffset:
         positions = {str(number): position(log) for number, log in self.writers.items()}
-        return LogOffset(positions, self.ids())
+        return LogOffset(positions, {"": self.id})
 
 
 def is_of_logs(offset: Mapping[str, Any]) -> bool:
@@ -253,27 +255,3 @@ def _id_of(directory: Path) -> str:
     if not file.is_file():
         replace_file(file, uuid.uuid4().hex[:8])
     return file.read_text()
-
-
-def _within(limits: Limits, run: Iterator[Frame]) -> Taken:
-    """Return the end of the last frame within the limits; the first frame always counts."""
-    first = next(run)
-    taken = Taken(first.end, first.rows, first.payload_bytes)
-    for frame in run:
-        more = Taken(frame.end, taken.rows + frame.rows, taken.size + frame.payload_bytes)
-        if limits.forbid(more):
-            break
-        taken = more
-    return taken
-
-
-def _cut(run: Iterable[Frame], size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of runs of frames of at least `size` bytes; the last may be shorter."""
-    start, end = None, 0
-    for frame in run:
-        start, end = frame.position if start is None else start, frame.end
-        if end - start >= size:
-            yield start, end
-            start = None
-    if start is not None:
-        yield start, end

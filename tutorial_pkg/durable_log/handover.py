@@ -16,7 +16,6 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
 RECEIVED, REPORTED = "received.json", "query/reported.json"
 POLL_SECONDS = 0.02
 DISCOVER_SECONDS = 1.0
-_SIGNS = "*?["
+_SIGNS = frozenset("*?[{")  # of a glob
 _CHOICE = re.compile(r"(.*?)\{([^{}]*)\}(.*)", re.DOTALL)  # the first that contains no other
 
 
@@ -39,11 +38,11 @@ class Handover:
 
     def __init__(self, logs: LogGroup) -> None:
         self._logs = logs
-        folder = (logs.directory / REPORTED).parent
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o770)  # the query may run as another user of the same group
+        self._reported_file = logs.directory / REPORTED
+        self._reported_file.parent.mkdir(parents=True, exist_ok=True)
+        self._reported_file.parent.chmod(0o770)  # the query may be another user of the same group
         self._published: dict[str, Any] = {}
-        self._deleted: Mapping[str, int] = {}
+        self._reported: dict[str, Any] = {}
 
     def publish(self) -> None:
         """Put the logs on disk, and publish up to where they are. Raises `OSError`."""
@@ -59,12 +58,11 @@ class Handover:
         Raises `ValueError` if that is further than the logs go: new lines would fill the gap
         unread.
         """
-        reported = _read(self._logs.directory / REPORTED)
-        if reported.get("log") != self._logs.id:
+        reported = _read(self._reported_file)
+        if reported == self._reported or reported.get("log") != self._logs.id:
             return
-        if reported["committed"] != self._deleted:
-            self._deleted = reported["committed"]
-            self._logs.delete_below(LogOffset(self._deleted))
+        self._reported = reported
+        self._logs.delete_below(LogOffset(reported["committed"]))
         first, processed = self._logs.first().positions, reported["processed"]
         offset = LogOffset({key: max(at, processed.get(key, 0)) for key, at in first.items()})
         self._logs.check(offset)
@@ -76,26 +74,22 @@ def is_received(path: str) -> bool:
     return _is_glob(path) or (Path(path) / RECEIVED).exists()
 
 
-@dataclass
 class _Folder:
-    """One receiver's folder, seen by the query; `prefix` goes before the numbers of its logs."""
+    """One receiver's folder, read by this query alone."""
 
-    path: Path
-    prefix: str
-    lock: WriterLock
-    reported: dict[str, dict[str, int]] = field(default_factory=dict)
+    def __init__(self, path: Path) -> None:
+        self.lock = WriterLock(path / "query", PATIENCE_SECONDS)
+        self._path = path
+        self._reported: dict[str, Any] = {"processed": {}, "committed": {}}
 
     def read(self) -> dict[str, Any]:
-        return _read(self.path / RECEIVED) or {"log": "", "first": {}, "end": {}}
+        return _read(self._path / RECEIVED) or {"log": "", "first": {}, "end": {}}
 
     def report(self, kind: str, positions: Mapping[str, int]) -> None:
         """Write the positions for the receiver, if they have changed."""
-        places = ((*number.rpartition("/"), at) for number, at in positions.items())
-        mine = {key: at for folder, slash, key, at in places if folder + slash == self.prefix}
-        before = {"processed": {}, "committed": {}, **self.reported}
-        if before[kind] != mine:
-            self.reported = {**before, kind: mine}
-            _replace(self.path / REPORTED, {"log": self.read()["log"], **self.reported})
+        if self._reported[kind] != positions:
+            self._reported |= {"log": self.read()["log"], kind: positions}
+            _replace(self._path / REPORTED, self._reported)
 
 
 class ReceivedLogs(Logs):
@@ -106,15 +100,15 @@ class ReceivedLogs(Logs):
     """
 
     def __init__(self, path: str, noun: str) -> None:
-        self._glob = path if _is_glob(path) else None
         self.noun = noun
-        self.directory = _fixed_part(path) if self._glob else Path(path).resolve()
-        self._folders: dict[str, _Folder] = {}
+        self.directory, self._pattern = Path(path).resolve(), ""
+        if _is_glob(path):
+            parts = Path(path).parts
+            fixed = next(at for at, part in enumerate(parts) if not _SIGNS.isdisjoint(part))
+            self.directory, self._pattern = Path(*parts[:fixed]), "/".join(parts[fixed:])
+        self._folders: dict[str, _Folder] = {}  # by what offsets put before the logs' numbers
         self._discover_at = 0.0
         self._discover()
-
-    def ids(self) -> Mapping[str, str]:
-        return {name.rstrip("/"): folder.read()["log"] for name, folder in self._folders.items()}
 
     def first(self) -> LogOffset:
         return self._offset("first")
@@ -122,10 +116,6 @@ class ReceivedLogs(Logs):
     def end(self) -> LogOffset:
         self._discover()
         return self._offset("end")
-
-    def sync(self) -> LogOffset:
-        """Return what the receivers have put on disk."""
-        return self.end()
 
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
         wait_for(lambda: self.end().positions != offset.positions, seconds, POLL_SECONDS)
@@ -136,25 +126,31 @@ class ReceivedLogs(Logs):
         Tries(lambda error: isinstance(error, ValueError), PATIENCE_SECONDS).patiently(check)
 
     def processed(self, offset: LogOffset) -> None:
-        for folder in self._folders.values():
-            folder.report("processed", offset.positions)
+        self._report("processed", offset)
 
     def delete_below(self, offset: LogOffset) -> None:
         """Report the commit; the receivers delete."""
-        for folder in self._folders.values():
-            folder.report("committed", offset.positions)
+        self._report("committed", offset)
 
     def close(self) -> None:
         for folder in self._folders.values():
             folder.lock.release()
 
     def _offset(self, kind: str) -> LogOffset:
-        positions = {
-            f"{prefix}{number}": position
-            for prefix, folder in self._folders.items()
-            for number, position in folder.read()[kind].items()
-        }
-        return LogOffset(positions, self.ids())
+        positions, ids = dict[str, int](), dict[str, str]()
+        for prefix, folder in self._folders.items():
+            received = folder.read()
+            positions |= {prefix + number: at for number, at in received[kind].items()}
+            ids[prefix.rstrip("/")] = received["log"]
+        return LogOffset(positions, ids)
+
+    def _report(self, kind: str, offset: LogOffset) -> None:
+        positions: dict[str, dict[str, int]] = {}
+        for key, at in offset.positions.items():
+            folder, slash, number = key.rpartition("/")
+            positions.setdefault(folder + slash, {})[number] = at
+        for prefix, receiver in self._folders.items():
+            receiver.report(kind, positions.get(prefix, {}))
 
     def _discover(self) -> None:
         """Find the folders of new receivers, at most once a second."""
@@ -162,23 +158,15 @@ class ReceivedLogs(Logs):
         if now < self._discover_at:
             return
         self._discover_at = now + DISCOVER_SECONDS
-        for path in self._matching():
-            prefix = f"{path.relative_to(self.directory)}/" if self._glob else ""
-            if prefix not in self._folders and (path / RECEIVED).exists():
-                lock = WriterLock(path / "query", PATIENCE_SECONDS)
-                self._folders[prefix] = _Folder(path, prefix, lock)
-
-    def _matching(self) -> list[Path]:
-        if self._glob is None:
-            return [self.directory]
-        pattern = str(Path(self._glob).relative_to(self.directory))
-        paths = {path for choice in _choices(pattern) for path in self.directory.glob(choice)}
-        return sorted(path for path in paths if path.is_dir())
+        patterns = _choices(f"{self._pattern}/{RECEIVED}".lstrip("/"))
+        for file in sorted({file for each in patterns for file in self.directory.glob(each)}):
+            prefix = f"{file.parent.relative_to(self.directory)}/" if self._pattern else ""
+            if prefix not in self._folders:
+                self._folders[prefix] = _Folder(file.parent)
 
 
 def _is_glob(path: str) -> bool:
-    has_signs = any(sign in path for sign in _SIGNS) or _CHOICE.fullmatch(path)
-    return bool(has_signs) and not Path(path).is_dir()
+    return not _SIGNS.isdisjoint(path) and not Path(path).is_dir()
 
 
 def _choices(pattern: str) -> list[str]:
@@ -188,13 +176,6 @@ def _choices(pattern: str) -> list[str]:
         return [pattern]
     before, parts, after = choice.groups()
     return [text for part in parts.split(",") for text in _choices(before + part + after)]
-
-
-def _fixed_part(path: str) -> Path:
-    """Return the folders before the first part with a sign of a glob."""
-    parts = Path(path).parts
-    fixed = next(at for at, part in enumerate(parts) if set(part) & {*_SIGNS, "{"})
-    return Path(*parts[:fixed])
 
 
 def _replace(file: Path, content: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ def filled(directory: Path, lines: int) -> LogGroup:
 
 def at(logs: LogGroup, one: int, two: int) -> LogOffset:
     """Return an offset, counted in frames."""
-    return LogOffset({"1": one * FRAME, "2": two * FRAME}, logs.ids())
+    return LogOffset({"1": one * FRAME, "2": two * FRAME}, logs.end().ids)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_old_ports_stay_and_new_ones_begin_empty(tmp_path) -> None:
         (tmp_path / name).mkdir()
     new = LogGroup(tmp_path, [3], "port")
     assert new.completed(LogOffset({"1": 0})).positions == {"1": 0, "3": 0}
-    assert new.end() == LogOffset({"1": FRAME, "3": 0}, new.ids())
+    assert new.end() == LogOffset({"1": FRAME, "3": 0}, new.end().ids)
     new.close()
 
 
