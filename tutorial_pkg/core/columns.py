@@ -19,22 +19,16 @@ def check_columns(
     `taken` has the accepted types of each column. The column `needed` is required, and so is
     `place`, with the target of each row, unless the option of that name is `given`.
     """
-    names, problem = schema.names, ""
-    for field in schema:
-        kinds = [kind.simpleString() for kind in taken.get(field.name, ())]
-        kind = field.dataType.simpleString()
-        if field.name not in taken:
-            problem = f"got `{field.name}`"
-        elif kind not in kinds:
-            problem = f"`{field.name}` is {kind}, not {' or '.join(kinds)}"
-        elif names.count(field.name) > 1:
-            problem = f"`{field.name}` exists twice"
-    if needed not in names:
-        problem = problem or f"`{needed}` is missing"
-    if problem:
+    names = schema.names
+    kinds = {name: [kind.simpleString() for kind in accepted] for name, accepted in taken.items()}
+    got = [(field.name, field.dataType.simpleString()) for field in schema]
+    fit = all(kind in kinds.get(name, ()) for name, kind in got)
+    if not fit or needed not in names or len(set(names)) < len(names):
+        writes = ", ".join(f"`{name}` {' or '.join(accepted)}" for name, accepted in kinds.items())
         raise ValueError(
-            f"format `{format_name}` writes the columns {', '.join(taken)}; {problem}: choose and "
-            "cast with `selectExpr`"
+            f"format `{format_name}` writes the columns {writes}; `{needed}` is required; got "
+            f"{', '.join(f'`{name}` {kind}' for name, kind in got)}: choose and cast with "
+            "`selectExpr`"
         )
     if given is None and place not in names:
         raise ValueError(

@@ -13,10 +13,10 @@ TAKEN = {"value": (StringType(),), "topic": (StringType(),)}
 @pytest.mark.parametrize(
     ("names", "error"),
     [
-        (["value", "value", "topic"], "`value` exists twice: choose and cast"),
-        (["value", "text"], "got `text`"),
-        (["topic"], "`value` is missing"),
-        (["value", "topic", "number"], "got `number`"),
+        (["value", "value", "topic"], "got `value` string, `value` string, "),
+        (["value", "text"], "got `value` string, `text` string: choose"),
+        (["topic"], "`value` is required; got `topic` string: "),
+        (["value", "topic", "number"], "`number` string"),
         (["value"], "set the option `topic`, or add a column `topic`"),
     ],
 )
@@ -26,7 +26,7 @@ def test_unfit_columns_are_named(names: list[str], error: str) -> None:
 
 
 def test_wrong_type_is_named() -> None:
-    with pytest.raises(ValueError, match="`value` is bigint, not string"):
+    with pytest.raises(ValueError, match=r"`value` string, .*got `value` bigint"):
         _check(StructField("value", LongType()), StructField("topic", StringType()))
 
 
