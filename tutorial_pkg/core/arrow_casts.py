@@ -6,8 +6,7 @@ as a timestamp into a date. `cast_problem` finds those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import permutations
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -47,7 +46,7 @@ def cast_problem(
         return None
     if kind != expected and {kind, expected} != {"text", "binary"}:
         return f"expected a {expected} ({target}), got a {kind} ({source})"
-    if _cuts(source, target) or (not may_round and _rounds(source, target)):
+    if _cuts(source, target, may_round):
         return f"{source} does not fit into {target} unchanged"
     if kind == "time":
         return _zone_problem(source, target)
@@ -60,7 +59,7 @@ def cast_problem(
     for name, inner, inner_target in _inner_types(source, target):
         problem = cast_problem(inner, inner_target, same_fields=same_fields, may_round=may_round)
         if problem:
-            return f"field `{name}`: {problem}" if name else problem
+            return f"{name}{problem}"
     return None
 
 
@@ -109,42 +108,36 @@ def _name_problem(expected: Iterable[str], names: list[str]) -> str | None:
     return None
 
 
-def _cuts(source: pa.DataType, target: pa.DataType) -> bool:
+def _cuts(source: pa.DataType, target: pa.DataType, may_round: bool) -> bool:
     if pa.types.is_timestamp(source):
         return not pa.types.is_timestamp(target)
-    kinds = (pa.types.is_floating, pa.types.is_decimal)
-    return any(one(source) and other(target) for one, other in permutations(kinds))
-
-
-def _rounds(source: pa.DataType, target: pa.DataType) -> bool:
-    floating = pa.types.is_floating(source) and pa.types.is_floating(target)
-    return bool(floating and source.bit_width > target.bit_width)
+    floats = [pa.types.is_floating(source), pa.types.is_floating(target)]
+    if all(floats):
+        return bool(source.bit_width > target.bit_width and not may_round)
+    return any(floats) and (pa.types.is_decimal(source) or pa.types.is_decimal(target))
 
 
 def _zone_problem(source: pa.DataType, target: pa.DataType) -> str | None:
     has_zone, needs_zone = (bool(getattr(kind, "tz", None)) for kind in (source, target))
     if has_zone == needs_zone:
         return None
-    remedy = (
-        'has no time zone; name it: `pc.assume_timezone(column, "UTC")`, or read it as '
-        "TIMESTAMP_NTZ"
-        if needs_zone
-        else "has a time zone; take the local time: `pc.local_timestamp(column)`, or read it as "
-        "TIMESTAMP"
-    )
-    return f"{source}, unlike {target}, {remedy}"
+    if has_zone:
+        remedy = "`pc.local_timestamp(column)`, or read it as TIMESTAMP"
+    else:
+        remedy = '`pc.assume_timezone(column, "UTC")`, or read it as TIMESTAMP_NTZ'
+    return f"only one of {source} and {target} has a time zone: {remedy}"
 
 
 def _inner_types(
     source: pa.DataType, target: pa.DataType
-) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
+) -> list[tuple[str, pa.DataType, pa.DataType]]:
     if pa.types.is_map(target):
-        yield "", source.key_type, target.key_type
-        yield "", source.item_type, target.item_type
-    elif pa.types.is_struct(target):
+        return [("", source.key_type, target.key_type), ("", source.item_type, target.item_type)]
+    if pa.types.is_struct(target):
         names = {field.name for field in source}
-        for field in target:
-            if field.name in names:
-                yield field.name, source.field(field.name).type, field.type
-    elif _kind(target) == "list":
-        yield "", source.value_type, target.value_type
+        return [
+            (f"field `{field.name}`: ", source.field(field.name).type, field.type)
+            for field in target
+            if field.name in names
+        ]
+    return [("", source.value_type, target.value_type)] if _kind(target) == "list" else []
