@@ -20,7 +20,7 @@ from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.frames import encode, head_of, snapshot_text
 from tutorial_pkg.builder.functions import FunctionError, Functions, closing_with
 from tutorial_pkg.builder.rows import Buffer, RowPacker
-from tutorial_pkg.builder.status import InstanceStatus, status_file
+from tutorial_pkg.builder.status import KEY, InstanceStatus
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.durable_log.group import LogGroup
@@ -282,8 +282,7 @@ class Instances:
             Instance(functions, context, heartbeat, index, self._snapshots, logs)
             for index in range(count)
         ]
-        repairs = [log.repair for log in logs.writers.values() if log.repair]
-        self._publisher = StatusPublisher(status_file(logs.directory), self._statuses, repairs)
+        self._publisher = StatusPublisher(logs, KEY, self._statuses)
         for thread in (*self._all, self._publisher):
             thread.start()
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tutorial_pkg.durable_log.status import StatusFile, folder_of
+from tutorial_pkg.durable_log.status import read_status
+
+KEY = "instances"
 
 
 @dataclass
@@ -62,16 +64,11 @@ def builder_status(path: str | Path) -> BuilderStatus:
 
     It reads a file, so it works at any time, even if no query is running.
     """
-    directory = folder_of(path)
-    process, instances, warnings = status_file(directory).read()
+    directory, process, instances, warnings = read_status(path, KEY, InstanceStatus)
     if process is None:
         for instance in instances.values():
             instance.running = False
     return BuilderStatus(directory, process, instances, warnings)
-
-
-def status_file(directory: Path) -> StatusFile[InstanceStatus]:
-    return StatusFile(directory, "instances", InstanceStatus)
 
 
 def _instance_text(index: int, instance: InstanceStatus) -> str:

@@ -30,7 +30,7 @@ from tutorial_pkg.connectors.network_lines.named import greets, serve_named
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError
 from tutorial_pkg.connectors.network_lines.relp import RelpSession
-from tutorial_pkg.connectors.network_lines.status import PortStatus, status_file
+from tutorial_pkg.connectors.network_lines.status import KEY, PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.pauses import Tries
@@ -61,10 +61,8 @@ class Listener:
         self._group = group
         host, ports = options.host, range(options.port, options.port + options.parallelism)
         raise_descriptor_limit()
-        logs = group.writers.values()
-        positions = Positions(logs)
-        warnings = [log.repair for log in logs if log.repair]
-        self._publisher = StatusPublisher(status_file(group.directory), self._status, warnings)
+        positions = Positions(group.writers.values())
+        self._publisher = StatusPublisher(group, KEY, self._status)
         tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
         sockets = bind_all(host, ports, patience)
         self.ports = {

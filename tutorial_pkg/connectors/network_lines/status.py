@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from tutorial_pkg.durable_log.status import StatusFile, folder_of
+from tutorial_pkg.durable_log.status import read_status
+
+KEY = "ports"
 
 
 @dataclass
@@ -73,17 +75,11 @@ def network_status(path: str | Path) -> NetworkStatus:
 
     This only reads files, so you can call it at any time, even when nothing listens.
     """
-    directory = folder_of(path)
-    process, ports, warnings = status_file(directory).read()
+    directory, process, ports, warnings = read_status(path, KEY, PortStatus)
     if process is None:
         for port in ports.values():
             port.listening, port.connections = False, 0
     return NetworkStatus(directory, process, ports, warnings)
-
-
-def status_file(directory: Path) -> StatusFile[PortStatus]:
-    """Return the status file of the log in `directory`."""
-    return StatusFile(directory, "ports", PortStatus)
 
 
 def _port_text(number: int, port: PortStatus) -> str:
