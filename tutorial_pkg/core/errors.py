@@ -9,15 +9,17 @@ from typing import Any
 # Interruptions from outside; everything else is an error of the user's function.
 NOT_THEIRS = (KeyboardInterrupt, GeneratorExit)
 
+_NOT_A_CALL = "(?!Py4JJavaError: An error occurred while calling)"  # the JVM's own error follows
 # The line after a Python stack trace (its own lines are indented): `module.Class: text`.
 _PYTHON = re.compile(
-    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?(?:[\w<>]+\.)*(\w+(?:: .*)?)$", re.M
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?"
+    rf"(?:[\w<>]+\.)*{_NOT_A_CALL}(\w+(?:: .*)?)$",
+    re.M,
 )
 # An error without its trace, alone on a line.
-_PYTHON_BARE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", re.M)
+_PYTHON_BARE = re.compile(rf"^(?:\w+\.)*{_NOT_A_CALL}(\w*(?:Error|Exception): .+)$", re.M)
 # `org.apache.spark.SparkException: Job aborted …: java.io.IOException: no room`: the last of them.
-_JAVA = re.compile(r".*\b(?:[a-z]\w*\.)+(\w*(?:Exception|Error): .+)")
-_CALLED = "Py4JJavaError: An error occurred while calling"
+_JAVA = re.compile(rf".*\b(?:[a-z]\w*\.)+{_NOT_A_CALL}(\w*(?:Exception|Error): .+)")
 _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ")
 
 
@@ -31,12 +33,13 @@ def last_error(failed: Any) -> str | None:
     if error is None:
         return None
     text = "\n".join(map(str, _causes(error)))
-    lines = [
-        line
-        for line in _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
-        if not line.startswith(_CALLED)  # the JVM's own error follows
-    ]
-    return str(lines[-1]).strip() if lines else _error_of_java(error, text)
+    if python := _PYTHON.findall(text) or _PYTHON_BARE.findall(text):
+        return str(python[-1]).strip()
+    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
+    if java := _JAVA.search(causes[-1] if causes else text):
+        return java[1].strip()
+    first_line = str(error).strip().splitlines()[0]
+    return f"{type(error).__name__}: {_QUERY_FAILED.sub('', first_line)}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -44,12 +47,3 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while cause is not None:
         yield cause
         cause = cause.__cause__ or getattr(cause, "_cause", None)  # of the JVM
-
-
-def _error_of_java(error: BaseException, text: str) -> str:
-    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
-    lines = _JAVA.findall(causes[-1] if causes else text)
-    lines = [line for line in lines if not line.startswith(_CALLED)]
-    if lines:
-        return str(lines[0]).strip()
-    return f"{type(error).__name__}: {_QUERY_FAILED.sub('', str(error).strip().splitlines()[0])}"
