@@ -38,7 +38,7 @@ def last_error(failed: Any) -> str | None:
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
     if java := _JAVA.search(causes[-1] if causes else text):
         return java[1].strip()
-    first_line = str(error).strip().splitlines()[0]
+    first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {_QUERY_FAILED.sub('', first_line)}"
 
 

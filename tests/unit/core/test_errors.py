@@ -109,3 +109,7 @@ def test_leading_empty_line_is_skipped() -> None:
     """As Spark's parser words its errors."""
     error = ValueError("\n[UNSUPPORTED_DATATYPE] Unsupported data type LNG.\n== DataType ==\nLNG")
     assert last_error(error) == "ValueError: [UNSUPPORTED_DATATYPE] Unsupported data type LNG."
+
+
+def test_error_without_text_has_a_name() -> None:
+    assert last_error(AssertionError()) == "AssertionError: "
