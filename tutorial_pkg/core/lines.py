@@ -12,16 +12,10 @@ import pyarrow as pa
 from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.options import OptionValues
 
-try:
-    import numpy
-except ModuleNotFoundError:  # extra `fast`
-    numpy = None  # type: ignore[assignment]
-
 # Spark's timestamps end with the year 9999, which takes 15 digits.
 _MILLIS_PREFIX = "^(?P<millis>[0-9]{1,15}),"
 LAST_MILLIS = 253_402_300_799_999
 _QUOTED_CHARACTERS = 120
-_NEWLINE = ord("\n")
 
 _EVENT_TIME_TYPE = pa.timestamp("us", tz="UTC")
 
@@ -30,7 +24,7 @@ def to_lines(data: bytes | memoryview) -> pa.StringArray:
     """Return the lines in `data`, which is empty or ends with a newline; less than 2 GiB."""
     if not data:
         return pa.array([], pa.string())
-    if data[-1] != _NEWLINE:
+    if data[-1] != ord("\n"):
         raise ValueError("to_lines expects whole lines: the last byte must be a newline")
     text = bytes(data)
     if b"\r" in text:
@@ -48,13 +42,6 @@ def _split(text: bytes) -> pa.StringArray:
     without_last_newline = pa.array([0, len(text) - 1], pa.int32()).buffers()[1]
     whole = pa.StringArray.from_buffers(1, without_last_newline, pa.py_buffer(text))
     return pc.split_pattern(whole, "\n").values
-
-
-def count_newlines(data: bytes | bytearray | memoryview) -> int:
-    """Count newlines; with numpy five times as fast as `bytes.count`, and without the GIL."""
-    if numpy is None:
-        return bytes(data).count(b"\n")
-    return int(numpy.count_nonzero(numpy.frombuffer(data, numpy.uint8) == _NEWLINE))
 
 
 def event_times(lines: pa.StringArray) -> pa.TimestampArray:
