@@ -7,7 +7,7 @@ from frames to rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -96,9 +96,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: LogSlice) -> Iterator[pa.RecordBatch]:
         freeze_imports()
-        framed = read_frames(partition.directory, partition.start, partition.end)
-        for group in _grouped(framed):
-            yield self.to_batch(group, partition.number)
+        frames, size = list[Framed](), 0
+        for frame, payload in read_frames(partition.directory, partition.start, partition.end):
+            frames.append((frame, payload))
+            size += len(payload)
+            if size >= BATCH_BYTES or frame.end >= partition.end:
+                yield self.to_batch(frames, partition.number)
+                frames, size = [], 0
 
     def commit(self, end: dict[str, Any]) -> None:
         self._logs().delete_below(LogOffset.from_json(end))
@@ -125,20 +129,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(logs, LogGroup):
             self._producer = self._producer or self.start_producer(logs)
             self._producer.raise_failure()
-
-
-def _grouped(frames: Iterable[Framed]) -> Iterator[list[Framed]]:
-    """Yield the frames for one record batch each: a large frame, or many small ones."""
-    group: list[Framed] = []
-    size = 0
-    for frame, payload in frames:
-        group.append((frame, payload))
-        size += len(payload)
-        if size >= BATCH_BYTES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 def log_options(rows: str, log: str) -> tuple[Option, ...]:
