@@ -15,7 +15,7 @@ from pyspark.sql import types
 from tutorial_pkg.builder.context import DEAD_LETTERS, SplitContext
 from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
 from tutorial_pkg.core.dead_letters import DeadLetters
-from tutorial_pkg.core.spark_versions import TIME_TYPES, arrow_schema
+from tutorial_pkg.core.spark_versions import TimeType, arrow_schema
 
 _PACK_ROWS = 65_536  # so that a long `fill` needs little memory
 _IMMUTABLE = (tuple, str, int, float, bytes)  # other rows may change before they are packed
@@ -329,7 +329,7 @@ _FLAT: list[tuple[type | tuple[type, ...], tuple[type, ...], Convert]] = [
     (types.TimestampType, (), _only(datetime, "a datetime", _with_zone)),
     (types.TimestampNTZType, (), _only(datetime, "a datetime", _without_zone)),
     (types.DateType, (date,), _only(date, "a date", _without_time)),
-    (TIME_TYPES, (), _only(time, "a time", _without_zone)),  # those above are among them, too
+    (TimeType, (), _only(time, "a time", _without_zone)),
     (types.DayTimeIntervalType, (timedelta,), _only(timedelta, "a timedelta", _in_micros)),
     (types.VariantType, (), _only(types.VariantVal, "a VariantVal", vars)),
 ]

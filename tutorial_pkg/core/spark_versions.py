@@ -132,12 +132,8 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
     return to_arrow_schema(schema, **zone)
 
 
-# Types of dates and times; Spark 4.0 lacks some.
-TIME_TYPES: tuple[type[types.DataType], ...] = tuple(
-    getattr(types, name)
-    for name in ("DateType", "TimestampType", "TimestampNTZType", "TimeType")
-    if hasattr(types, name)
-)
+# Spark 4.0 has no TIME columns.
+TimeType: type[types.DataType] = getattr(types, "TimeType", types.DateType)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 CHECKPOINT_FILES = (
     f"{_STREAMING}.{'checkpointing.' if HAS_ARROW_STREAMS else ''}"
