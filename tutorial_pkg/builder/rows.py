@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from tutorial_pkg.builder.context import DEAD_LETTERS, SplitContext
-from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
+from tutorial_pkg.core.arrow_casts import cast_array, check_cast
 from tutorial_pkg.core.dead_letters import DeadLetters
 from tutorial_pkg.core.spark_versions import TimeType, arrow_schema
 
@@ -114,13 +114,11 @@ class RowPacker:
     def _cast(self, array: pa.Array, index: int, strict: bool) -> pa.Array:
         kind = self.arrow_schema.field(index).type
         try:
-            problem = cast_problem(array.type, kind, may_round=True) if strict else None
-            if problem is None:
-                array = cast_array(array, kind)
-        except pa.ArrowException as error:
-            problem = str(error)
-        if problem:
-            raise ValueError(f"column {self._name(index)} of a record batch: {problem}")
+            if strict:
+                check_cast(array.type, kind, may_round=True)
+            array = cast_array(array, kind)
+        except (pa.ArrowException, ValueError) as error:
+            raise ValueError(f"column {self._name(index)} of a record batch: {error}") from None
         self._check_nulls(array, index)
         return array
 

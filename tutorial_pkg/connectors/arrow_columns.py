@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from tutorial_pkg.core.arrow_casts import cast_array, cast_problem
+from tutorial_pkg.core.arrow_casts import cast_array, check_cast
 
 # Types that Spark lacks, and Spark's types for the same values.
 _WIDER: dict[pa.DataType, pa.DataType] = {
@@ -86,16 +86,15 @@ def _fit_column(array: pa.Array, field: pa.Field, parses_text: bool) -> pa.Array
     kind = array.type
     if kind == field.type:
         return array
-    problem = None if parses_text else cast_problem(kind, field.type, same_fields=False)
-    if problem:
-        problem += "; read it with its own type, and cast it"
-        raise ValueError(f"column `{field.name}`: {problem}")
     try:
+        if not parses_text:
+            check_cast(kind, field.type, same_fields=False)
         if pa.types.is_timestamp(kind) and kind.unit == "ns":
             return array.cast(field.type, safe=False)
         return cast_array(array, field.type)
-    except pa.ArrowException as error:
-        raise ValueError(f"column `{field.name}`: {error}") from None
+    except (pa.ArrowException, ValueError) as error:
+        text = f"column `{field.name}`: {error}; or read it with its own type, and cast it"
+        raise ValueError(text) from None
 
 
 def check_flat(form: str, schema: StructType) -> None:

@@ -1,7 +1,7 @@
 """Casts between Arrow types: which ones would change a value, and why.
 
 Arrow's safe casts refuse a number that overflows, but accept some casts that change values, such
-as a timestamp into a date. `cast_problem` finds those.
+as a timestamp into a date. `check_cast` refuses those.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _KINDS: dict[str, tuple[Callable[[pa.DataType], bool], ...]] = {
 }
 
 
-def cast_problem(
+def check_cast(
     source: pa.DataType,
     target: pa.DataType,
     *,
     same_fields: bool = True,
     may_round: bool = False,
-) -> str | None:
-    """Return why a cast from `source` to `target` would change values, or None if it would not.
+) -> None:
+    """Raise `ValueError` with the reason if a cast from `source` to `target` would change values.
 
     Args:
         same_fields: Whether structs must have the same fields. Without it, Arrow drops fields that
@@ -43,30 +43,32 @@ def cast_problem(
     source = _stored(source)
     kind, expected = _kind(source), _kind(target)
     if kind is None or expected is None:
-        return None
+        return
     if kind != expected and {kind, expected} != {"text", "binary"}:
-        return f"expected a {expected} ({target}), got a {kind} ({source})"
+        raise ValueError(f"expected a {expected} ({target}), got a {kind} ({source})")
     if _cuts(source, target, may_round):
-        return f"{source} does not fit into {target} unchanged"
+        raise ValueError(f"{source} does not fit into {target} unchanged")
     if kind == "time":
-        return _zone_problem(source, target)
+        _check_zone(source, target)
     if kind == "struct":
         names, wanted = ([field.name for field in struct] for struct in (source, target))
         if same_fields and sorted(names) != sorted(wanted):
-            return f"expected a struct with the fields {wanted}, got {names}"
-        if problem := _name_problem(wanted, names):
-            return problem
+            raise ValueError(f"expected a struct with the fields {wanted}, got {names}")
+        check_names(wanted, names)
     for name, inner, inner_target in _inner_types(source, target):
-        problem = cast_problem(inner, inner_target, same_fields=same_fields, may_round=may_round)
-        if problem:
-            return f"{name}{problem}"
-    return None
+        try:
+            check_cast(inner, inner_target, same_fields=same_fields, may_round=may_round)
+        except ValueError as error:
+            raise ValueError(f"{name}{error}") from None
 
 
 def check_names(expected: Iterable[str], names: Iterable[str]) -> None:
     """Raise `ValueError` for names that differ only in case or spaces: they would become null."""
-    if problem := _name_problem(expected, list(names)):
-        raise ValueError(problem)
+    names = list(names)
+    for name in expected:
+        similar = [other for other in names if other.strip().lower() == name.lower()]
+        if similar and similar.count(name) != 1:
+            raise ValueError(f"expected one column `{name}`, got {similar}; names must be equal")
 
 
 def cast_array(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -100,14 +102,6 @@ def _kind(kind: pa.DataType) -> str | None:
     return next((name for name, kinds in _KINDS.items() if any(is_(kind) for is_ in kinds)), None)
 
 
-def _name_problem(expected: Iterable[str], names: list[str]) -> str | None:
-    for name in expected:
-        similar = [other for other in names if other.strip().lower() == name.lower()]
-        if similar and similar.count(name) != 1:
-            return f"expected one column `{name}`, got {similar}; names must be equal"
-    return None
-
-
 def _cuts(source: pa.DataType, target: pa.DataType, may_round: bool) -> bool:
     if pa.types.is_timestamp(source):
         return not pa.types.is_timestamp(target)
@@ -117,15 +111,14 @@ def _cuts(source: pa.DataType, target: pa.DataType, may_round: bool) -> bool:
     return any(floats) and (pa.types.is_decimal(source) or pa.types.is_decimal(target))
 
 
-def _zone_problem(source: pa.DataType, target: pa.DataType) -> str | None:
+def _check_zone(source: pa.DataType, target: pa.DataType) -> None:
     has_zone, needs_zone = (bool(getattr(kind, "tz", None)) for kind in (source, target))
-    if has_zone == needs_zone:
-        return None
-    if has_zone:
-        remedy = "`pc.local_timestamp(column)`, or read it as TIMESTAMP"
-    else:
-        remedy = '`pc.assume_timezone(column, "UTC")`, or read it as TIMESTAMP_NTZ'
-    return f"only one of {source} and {target} has a time zone: {remedy}"
+    if has_zone != needs_zone:
+        if has_zone:
+            remedy = "`pc.local_timestamp(column)`, or read it as TIMESTAMP"
+        else:
+            remedy = '`pc.assume_timezone(column, "UTC")`, or read it as TIMESTAMP_NTZ'
+        raise ValueError(f"only one of {source} and {target} has a time zone: {remedy}")
 
 
 def _inner_types(
