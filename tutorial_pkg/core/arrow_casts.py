@@ -7,6 +7,7 @@ as a timestamp into a date. `check_cast` refuses those.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -48,18 +49,24 @@ def check_cast(
         raise ValueError(f"expected a {expected} ({target}), got a {kind} ({source})")
     if _cuts(source, target, may_round):
         raise ValueError(f"{source} does not fit into {target} unchanged")
+    check_inner = partial(check_cast, same_fields=same_fields, may_round=may_round)
     if kind == "time":
         _check_zone(source, target)
-    if kind == "struct":
+    elif kind == "list":
+        check_inner(source.value_type, target.value_type)
+    elif kind == "map":
+        check_inner(source.key_type, target.key_type)
+        check_inner(source.item_type, target.item_type)
+    elif kind == "struct":
         names, wanted = ([field.name for field in struct] for struct in (source, target))
         if same_fields and sorted(names) != sorted(wanted):
             raise ValueError(f"expected a struct with the fields {wanted}, got {names}")
         check_names(wanted, names)
-    for name, inner, inner_target in _inner_types(source, target):
-        try:
-            check_cast(inner, inner_target, same_fields=same_fields, may_round=may_round)
-        except ValueError as error:
-            raise ValueError(f"{name}{error}") from None
+        for name in [name for name in wanted if name in names]:
+            try:
+                check_inner(source.field(name).type, target.field(name).type)
+            except ValueError as error:
+                raise ValueError(f"field `{name}`: {error}") from None
 
 
 def check_names(expected: Iterable[str], names: Iterable[str]) -> None:
@@ -119,18 +126,3 @@ def _check_zone(source: pa.DataType, target: pa.DataType) -> None:
         else:
             remedy = '`pc.assume_timezone(column, "UTC")`, or read it as TIMESTAMP_NTZ'
         raise ValueError(f"only one of {source} and {target} has a time zone: {remedy}")
-
-
-def _inner_types(
-    source: pa.DataType, target: pa.DataType
-) -> list[tuple[str, pa.DataType, pa.DataType]]:
-    if pa.types.is_map(target):
-        return [("", source.key_type, target.key_type), ("", source.item_type, target.item_type)]
-    if pa.types.is_struct(target):
-        names = {field.name for field in source}
-        return [
-            (f"field `{field.name}`: ", source.field(field.name).type, field.type)
-            for field in target
-            if field.name in names
-        ]
-    return [("", source.value_type, target.value_type)] if _kind(target) == "list" else []
