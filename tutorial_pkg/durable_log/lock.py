@@ -15,56 +15,46 @@ PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some secon
 FOLDER_MODE = 0o750  # a log is for its user, and a group that its tasks may run under
 
 
-class LogLockedError(Exception):
+_LOG_IN_USE = (
+    "a query or a receiver: stop that one first, or use a separate log. A query that reads a "
+    "source twice, as a self-join does, is in its own way, too: write the rows to a table first, "
+    "and join that"
+)
+
+
+class LogLockedError(RuntimeError):
     """Another process writes to the log; the text names it."""
 
 
 class FileLock:
-    """`flock` on a file that also names its holder."""
+    """`flock` on a file that also names its holder.
 
-    def __init__(self, path: Path, mode: int = 0o640) -> None:
-        self.path = path
+    Raises `LogLockedError` with a `remedy` if another process still has the lock after `seconds`,
+    and `OSError` where the file system has no locks.
+    """
+
+    def __init__(self, path: Path, seconds: float, remedy: str, mode: int = 0o640) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, mode)
-
-    def take(self, seconds: float) -> bool:
-        """Take the lock; return whether that worked within `seconds`.
-
-        Raises `OSError` where the file system has no locks.
-        """
-        with naming(self.path):
-            if not wait_for(lambda: _try_flock(self._file, fcntl.LOCK_EX), seconds, every=0.02):
-                return False
+        with naming(path):
+            taken = wait_for(lambda: _try_flock(self._file, fcntl.LOCK_EX), seconds, every=0.02)
+        if not taken:
+            process = _holder(self._file) or "(unknown)"
+            self.release()
+            raise LogLockedError(f"{path.parent} is in use by process {process}, {remedy}")
         with contextlib.suppress(OSError):  # on a full disk the lock works without a name, too
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, json.dumps({"process": os.getpid()}).encode(), 0)
-        return True
-
-    def holder(self) -> str:
-        """Return the process that holds the lock, as a text for errors."""
-        process = _holder(self._file)
-        return f"process {process}" if process else "an unknown process"
 
     def release(self) -> None:
         os.close(self._file)
 
 
 class WriterLock(FileLock):
-    """Held by the log's only writing process.
-
-    Raises `LogLockedError` if another process still has the lock after `patience` seconds.
-    """
+    """Held by the log's only writing process."""
 
     def __init__(self, directory: Path, patience: float = PATIENCE_SECONDS) -> None:
         directory.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        super().__init__(directory / "lock")
-        if not self.take(patience):
-            holder = self.holder()
-            self.release()
-            raise LogLockedError(
-                f"the log {directory} is in use by {holder}, a query or a receiver: stop that one "
-                "first, or use a separate log. A query that reads a source twice, as a self-join "
-                "does, is in its own way, too: write the rows to a table first, and join that"
-            )
+        super().__init__(directory / "lock", patience, _LOG_IN_USE)
 
 
 def writer_process(directory: Path) -> int | None:

@@ -212,9 +212,8 @@ def test_queries_may_take_turns(log: Log) -> None:
 def test_locked_directory_names_the_process(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.add(0, {0: "a\n"})
     monkeypatch.setattr(publish, "LOCK_SECONDS", 0.1)
-    other = FileLock(log.path / "_cpu_log" / "lock")
-    assert other.take(1)
-    with pytest.raises(RuntimeError, match=f"locked by process {os.getpid()}"):
+    other = FileLock(log.path / "_cpu_log" / "lock", 1, "another commit")
+    with pytest.raises(RuntimeError, match=f"in use by process {os.getpid()}"):
         log.add(1, {0: "b\n"})
     other.release()
     assert log.add(1, {0: "b\n"})

@@ -115,13 +115,9 @@ class PublishedDirectory:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other commits out. Raise `RuntimeError` that names a process that blocks this."""
-        lock = FileLock(self._state / "lock", 0o600)
+        remedy = "another commit: end that process, then start the query again"
+        lock = FileLock(self._state / "lock", LOCK_SECONDS, remedy, 0o600)
         try:
-            if not lock.take(LOCK_SECONDS):
-                raise RuntimeError(
-                    f"{lock.path} has been locked by {lock.holder()} for {LOCK_SECONDS:g} s; end "
-                    "that process, then start the query again"
-                )
             yield
         finally:
             lock.release()
