@@ -58,11 +58,9 @@ def replace_file(
                 os.fsync(new.fileno())
         if create:
             os.link(draft, file)
-            draft.unlink()
         else:
             draft.replace(file)
-    except BaseException:
+    finally:
         draft.unlink(missing_ok=True)
-        raise
     if survives_power_failure:
         sync_directory(file.parent)

@@ -14,7 +14,6 @@ from tutorial_pkg.core.waiting import wait_for
 PATIENCE_SECONDS = 10.0  # a killed driver's reader process lives for some seconds more
 FOLDER_MODE = 0o750  # a log is for its user, and a group that its tasks may run under
 
-
 _LOG_IN_USE = (
     "a query or a receiver: stop that one first, or use a separate log. A query that reads a "
     "source twice, as a self-join does, is in its own way, too: write the rows to a table first, "
