@@ -28,7 +28,6 @@ from tutorial_pkg.durable_log.segments import SegmentWriter, frames
 MIN_SLICE_BYTES = 1024 * 1024
 MAX_SLICE_BYTES = 128 * 1024 * 1024
 
-_ID_FILE = "id"
 _ID_KEY = "log"  # in an offset's JSON, beside the numbers
 
 OTHER_SOURCE = (
@@ -119,12 +118,11 @@ class Logs(ABC):
     def close(self) -> None:
         """Close the logs and release their lock."""
 
-    def completed(self, offset: LogOffset) -> LogOffset:
-        """Return `offset` with the first positions of the logs that it does not mention."""
-        return LogOffset({**self.first().positions, **offset.positions}, offset.ids)
+    def checked(self, offset: LogOffset) -> LogOffset:
+        """Return an offset from a checkpoint, with the first positions of the logs that it lacks.
 
-    def check(self, offset: LogOffset) -> None:
-        """Raise `ValueError` if `offset`, from a checkpoint, is not in these logs."""
+        Raises `ValueError` if it is not in these logs.
+        """
         first, end = self.first(), self.end()
         for number, position in offset.positions.items():
             low, high = first.positions.get(number, 0), end.positions.get(number, 0)
@@ -138,6 +136,7 @@ class Logs(ABC):
                 f"the checkpoint belongs to the log with the id {offset.ids.get('', offset.ids)}, "
                 f"but that in {self.directory} has {end.ids.get('', end.ids)}. {_LOST}"
             )
+        return LogOffset({**first.positions, **offset.positions}, offset.ids)
 
     def limited(self, start: LogOffset, end: LogOffset, limits: Limits) -> LogOffset:
         """Return how far one batch may go from `start` towards `end`.
@@ -147,7 +146,7 @@ class Logs(ABC):
         """
         if limits == Limits():
             return end
-        begin, last = self.completed(start).positions, end.positions
+        begin, last = {**self.first().positions, **start.positions}, end.positions
         waiting = {number: at - begin[number] for number, at in last.items() if begin[number] < at}
 
         def take(number: str, share: Limits) -> Taken:
@@ -163,7 +162,7 @@ class Logs(ABC):
 
     def slices(self, start: LogOffset, end: LogOffset) -> Iterator[LogSlice]:
         """Cut the frames between two offsets into work for all cores."""
-        begin = self.completed(start).positions
+        begin = {**self.first().positions, **start.positions}
         total = sum(last - begin[number] for number, last in end.positions.items())
         size = max(MIN_SLICE_BYTES, min(total // cores(), MAX_SLICE_BYTES))
         for number, last in end.positions.items():
@@ -189,11 +188,16 @@ class LogGroup(Logs):
         self.directory, self.noun = directory, noun
         self._max_backlog_bytes = max_backlog_bytes
         self._lock = WriterLock(directory)
-        self.id = _id_of(directory)
+        id_file = directory / "id"
+        if not id_file.is_file():
+            replace_file(id_file, uuid.uuid4().hex[:8])
+        self.id = id_file.read_text()
+        folders = [path.name for path in directory.iterdir() if path.is_dir()]  # copies, too
+        older = [int(name) for name in folders if re.fullmatch(r"0|[1-9][0-9]*", name)]
         self._appended = threading.Event()
         self.writers = {
             number: SegmentWriter(self.of(number), appended=self._appended)
-            for number in sorted({*_numbers_in(directory), *numbers})
+            for number in sorted({*older, *numbers})
         }
         self._processed = {number: log.first for number, log in self.writers.items()}
 
@@ -241,17 +245,3 @@ def is_of_logs(offset: Mapping[str, Any]) -> bool:
     """Return whether an offset's JSON belongs to numbered logs, and to no other source."""
     numbers = offset.keys() - {_ID_KEY}
     return bool(numbers) and all(map(str.isdigit, numbers)) and _ID_KEY in offset
-
-
-def _numbers_in(directory: Path) -> list[int]:
-    """Return the numbers of existing logs; other names, such as a copy's, are not ours."""
-    names = [path.name for path in directory.iterdir() if path.is_dir()]
-    return [int(name) for name in names if re.fullmatch(r"0|[1-9][0-9]*", name)]
-
-
-def _id_of(directory: Path) -> str:
-    """Return the id of the logs in `directory`; create it the first time."""
-    file = directory / _ID_FILE
-    if not file.is_file():
-        replace_file(file, uuid.uuid4().hex[:8])
-    return file.read_text()

@@ -65,8 +65,7 @@ class Handover:
         self._logs.delete_below(LogOffset(reported["committed"]))
         first, processed = self._logs.first().positions, reported["processed"]
         offset = LogOffset({key: max(at, processed.get(key, 0)) for key, at in first.items()})
-        self._logs.check(offset)
-        self._logs.processed(offset)
+        self._logs.processed(self._logs.checked(offset))
 
 
 def is_received(path: str) -> bool:
@@ -120,10 +119,10 @@ class ReceivedLogs(Logs):
     def wait_for_more(self, offset: LogOffset, seconds: float) -> None:
         wait_for(lambda: self.end().positions != offset.positions, seconds, POLL_SECONDS)
 
-    def check(self, offset: LogOffset) -> None:
+    def checked(self, offset: LogOffset) -> LogOffset:
         """Check as usual, but give a receiver time to publish again after a power failure."""
-        check = partial(super().check, offset)
-        Tries(lambda error: isinstance(error, ValueError), PATIENCE_SECONDS).patiently(check)
+        check = partial(super().checked, offset)
+        return Tries(lambda error: isinstance(error, ValueError), PATIENCE_SECONDS).patiently(check)
 
     def processed(self, offset: LogOffset) -> None:
         self._report("processed", offset)

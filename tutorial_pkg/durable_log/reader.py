@@ -119,9 +119,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _checked(self, offset: dict[str, Any]) -> LogOffset:
-        complete = self._logs().completed(LogOffset.from_json(offset))
-        self._logs().check(complete)
-        return complete
+        return self._logs().checked(LogOffset.from_json(offset))
 
     def _produce(self) -> None:
         """Start the producer the first time; a separate receiver needs none."""

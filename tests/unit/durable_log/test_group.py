@@ -55,7 +55,7 @@ def test_offset_as_json(json, offset: LogOffset) -> None:
 
 
 def test_offset_without_id_fits_any_log(logs: LogGroup) -> None:
-    logs.check(LogOffset.from_json({"1": FRAME, "2": 0}))
+    logs.checked(LogOffset.from_json({"1": FRAME, "2": 0}))
 
 
 def test_ports_share_a_limit(logs: LogGroup) -> None:
@@ -92,29 +92,29 @@ def test_old_ports_stay_and_new_ones_begin_empty(tmp_path) -> None:
     for name in ("²", "07", "copy of 1"):
         (tmp_path / name).mkdir()
     new = LogGroup(tmp_path, [3], "port")
-    assert new.completed(LogOffset({"1": 0})).positions == {"1": 0, "3": 0}
+    assert new.checked(LogOffset({"1": 0})).positions == {"1": 0, "3": 0}
     assert new.end() == LogOffset({"1": FRAME, "3": 0}, new.end().ids)
     new.close()
 
 
 @pytest.mark.parametrize(("port", "position", "range_"), [(1, 341, "0 to 340"), (7, 1, "0 to 0")])
 def test_position_beyond_the_log(logs: LogGroup, port: int, position: int, range_: str) -> None:
-    logs.check(logs.first())
-    logs.check(logs.end())
+    logs.checked(logs.first())
+    logs.checked(logs.end())
     with pytest.raises(ValueError, match=f"port {port} up to position {position}.*{range_}"):
-        logs.check(LogOffset({str(port): position}))
+        logs.checked(LogOffset({str(port): position}))
 
 
 def test_replaced_log_is_refused(tmp_path: Path) -> None:
     first = filled(tmp_path, lines=3)
     first.close()
     again = filled(tmp_path, lines=0)
-    again.check(first.end())
+    again.checked(first.end())
     again.close()
     shutil.rmtree(tmp_path)
     second = filled(tmp_path, lines=9)
     with pytest.raises(ValueError, match=f"{first.id}.*{second.id}"):
-        second.check(first.end())
+        second.checked(first.end())
     second.close()
 
 
