@@ -73,24 +73,6 @@ def is_received(path: str) -> bool:
     return _is_glob(path) or (Path(path) / RECEIVED).exists()
 
 
-class _Folder:
-    """One receiver's folder, read by this query alone."""
-
-    def __init__(self, path: Path) -> None:
-        self.lock = WriterLock(path / "query", PATIENCE_SECONDS)
-        self._path = path
-        self._reported: dict[str, Any] = {"processed": {}, "committed": {}}
-
-    def read(self) -> dict[str, Any]:
-        return _read(self._path / RECEIVED) or {"log": "", "first": {}, "end": {}}
-
-    def report(self, kind: str, positions: Mapping[str, int]) -> None:
-        """Write the positions for the receiver, if they have changed."""
-        if self._reported[kind] != positions:
-            self._reported |= {"log": self.read()["log"], kind: positions}
-            _replace(self._path / REPORTED, self._reported)
-
-
 class ReceivedLogs(Logs):
     """The query's side: the logs of one receiver, or with a glob those of many.
 
@@ -105,7 +87,9 @@ class ReceivedLogs(Logs):
             parts = Path(path).parts
             fixed = next(at for at, part in enumerate(parts) if not _SIGNS.isdisjoint(part))
             self.directory, self._pattern = Path(*parts[:fixed]), "/".join(parts[fixed:])
-        self._folders: dict[str, _Folder] = {}  # by what offsets put before the logs' numbers
+        # By what offsets put before the numbers of a folder's logs: "", or with a glob "name/".
+        self._locks: dict[str, WriterLock] = {}
+        self._reported: dict[str, dict[str, Any]] = {}
         self._discover_at = 0.0
         self._discover()
 
@@ -132,24 +116,31 @@ class ReceivedLogs(Logs):
         self._report("committed", offset)
 
     def close(self) -> None:
-        for folder in self._folders.values():
-            folder.lock.release()
+        for lock in self._locks.values():
+            lock.release()
+
+    def _received(self, prefix: str) -> dict[str, Any]:
+        file = self.directory / prefix / RECEIVED
+        return _read(file) or {"log": "", "first": {}, "end": {}}
 
     def _offset(self, kind: str) -> LogOffset:
         positions, ids = dict[str, int](), dict[str, str]()
-        for prefix, folder in self._folders.items():
-            received = folder.read()
+        for prefix in self._locks:
+            received = self._received(prefix)
             positions |= {prefix + number: at for number, at in received[kind].items()}
             ids[prefix.rstrip("/")] = received["log"]
         return LogOffset(positions, ids)
 
     def _report(self, kind: str, offset: LogOffset) -> None:
-        positions: dict[str, dict[str, int]] = {}
-        for key, at in offset.positions.items():
-            folder, slash, number = key.rpartition("/")
-            positions.setdefault(folder + slash, {})[number] = at
-        for prefix, receiver in self._folders.items():
-            receiver.report(kind, positions.get(prefix, {}))
+        """Write each folder's positions for its receiver, if they have changed."""
+        for prefix, reported in self._reported.items():
+            received, positions = self._received(prefix), offset.positions
+            numbers = [number for number in received["end"] if prefix + number in positions]
+            mine = {number: positions[prefix + number] for number in numbers}
+            changed = {**reported, "log": received["log"], kind: mine}
+            if changed != reported:
+                _replace(self.directory / prefix / REPORTED, changed)
+                self._reported[prefix] = changed
 
     def _discover(self) -> None:
         """Find the folders of new receivers, at most once a second."""
@@ -160,8 +151,9 @@ class ReceivedLogs(Logs):
         patterns = _choices(f"{self._pattern}/{RECEIVED}".lstrip("/"))
         for file in sorted({file for each in patterns for file in self.directory.glob(each)}):
             prefix = f"{file.parent.relative_to(self.directory)}/" if self._pattern else ""
-            if prefix not in self._folders:
-                self._folders[prefix] = _Folder(file.parent)
+            if prefix not in self._locks:
+                self._locks[prefix] = WriterLock(file.parent / "query", PATIENCE_SECONDS)
+                self._reported[prefix] = {"processed": {}, "committed": {}}
 
 
 def _is_glob(path: str) -> bool:
