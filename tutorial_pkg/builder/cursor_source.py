@@ -40,7 +40,6 @@ from tutorial_pkg.core.spark_versions import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.reader import log_options
 
@@ -275,7 +274,6 @@ class PageReader(Pages, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, functions: Functions, context: SplitContext) -> None:
-        outlive_ctrl_c()
         super().__init__(functions, context)
         self._max_rows: int = context.options.maxRowsPerTrigger
         self._start = self._end = dict[str, Any]()  # of the planned batch

@@ -37,7 +37,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     passes_filters,
 )
-from tutorial_pkg.core.worker import cores, freeze_imports, outlive_ctrl_c
+from tutorial_pkg.core.worker import cores, freeze_imports
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
 
 LIMIT = Option(
@@ -266,7 +266,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     def __init__(
         self, functions: Functions, context: SplitContext, parallelism: str | None, limit: str
     ) -> None:
-        outlive_ctrl_c()
         super().__init__(functions, context, parallelism)
         self._max_rows: int | None = context.options[limit]
         self._begins: Positions | None = None

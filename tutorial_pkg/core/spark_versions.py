@@ -19,6 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from tutorial_pkg.core.worker import outlive_ctrl_c
+
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None  # from Spark 4.2 on
 HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")  # from Spark 4.1 on
 HAS_STATE = hasattr(GroupedData, "transformWithState")  # from Spark 4.1 on
@@ -57,7 +59,8 @@ else:
 
 
 def stream_reader(reader: Any) -> DataSourceStreamReader:
-    """Adapt a reader with `latestOffset(start, limit)` to this Spark."""
+    """Adapt a reader with `latestOffset(start, limit)` to this Spark, and its process to Ctrl-C."""
+    outlive_ctrl_c()
     return reader if HAS_LIMITS else _SelfLimiting(reader)
 
 

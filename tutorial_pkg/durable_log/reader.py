@@ -17,7 +17,7 @@ from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, l
 from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
-from tutorial_pkg.core.worker import freeze_imports, outlive_ctrl_c
+from tutorial_pkg.core.worker import freeze_imports
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, LogSlice
 from tutorial_pkg.durable_log.segments import Frame, read_frames
 
@@ -47,7 +47,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: OptionValues, numbers: Sequence[int], noun: str) -> None:
-        outlive_ctrl_c()
         self.options = options
         self._numbers, self._noun = numbers, noun
         self._opened: Logs | None = None

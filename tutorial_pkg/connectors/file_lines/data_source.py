@@ -48,7 +48,6 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     stream_reader,
 )
-from tutorial_pkg.core.worker import outlive_ctrl_c
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,7 +178,6 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Tails the files. All progress is in the offset, and no file stays open between two calls."""
 
     def __init__(self, options: OptionValues, to_batch: ToBatch) -> None:
-        outlive_ctrl_c()
         self.options = options
         self.to_batch = to_batch
         self._notes = Notes(notes_directory(options))
