@@ -19,20 +19,17 @@ def check_columns(
     `taken` has the accepted types of each column. The column `needed` is required, and so is
     `place`, with the target of each row, unless the option of that name is `given`.
     """
-    names = schema.names
     kinds = {name: [kind.simpleString() for kind in accepted] for name, accepted in taken.items()}
     got = [(field.name, field.dataType.simpleString()) for field in schema]
+    required = {needed, place} if given is None else {needed}
     fit = all(kind in kinds.get(name, ()) for name, kind in got)
-    if not fit or needed not in names or len(set(names)) < len(names):
+    if not fit or not required <= set(schema.names) or len(dict(got)) < len(got):
         writes = ", ".join(f"`{name}` {' or '.join(accepted)}" for name, accepted in kinds.items())
         raise ValueError(
-            f"format `{format_name}` writes the columns {writes}; `{needed}` is required; got "
+            f"format `{format_name}` writes the columns {writes}; required are `{needed}` and, "
+            f"without the option `{place}`, `{place}`; got "
             f"{', '.join(f'`{name}` {kind}' for name, kind in got)}: choose and cast with "
             "`selectExpr`"
-        )
-    if given is None and place not in names:
-        raise ValueError(
-            f"format `{format_name}`: set the option `{place}`, or add a column `{place}`"
         )
 
 

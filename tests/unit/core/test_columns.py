@@ -15,9 +15,9 @@ TAKEN = {"value": (StringType(),), "topic": (StringType(),)}
     [
         (["value", "value", "topic"], "got `value` string, `value` string, "),
         (["value", "text"], "got `value` string, `text` string: choose"),
-        (["topic"], "`value` is required; got `topic` string: "),
+        (["topic"], "required are `value` .* got `topic` string: "),
         (["value", "topic", "number"], "`number` string"),
-        (["value"], "set the option `topic`, or add a column `topic`"),
+        (["value"], "without the option `topic`, `topic`; got `value` string: "),
     ],
 )
 def test_unfit_columns_are_named(names: list[str], error: str) -> None:
