@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSource,
@@ -24,7 +24,7 @@ from tutorial_pkg.builder.dbapi_sink import TABLE, Connect, Insert, insert_rows,
 from tutorial_pkg.builder.declaration import Built, Declaration, State
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.core.spark_versions import DataSourceStreamArrowWriter
-from tutorial_pkg.core.worker import freeze_imports, task_property, this_task
+from tutorial_pkg.core.worker import freeze_imports
 
 NewState = TypeVar("NewState")
 
@@ -79,13 +79,14 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         freeze_imports()
-        query = run = self._job
-        batch = 0
-        if query is None or run is None:
-            query = task_property("sql.streaming.queryId")
-            run = task_property("spark.jobGroup.id")  # Spark's job group of a query is its run
-            batch = int(task_property("streaming.sql.batchId"))
-        task, target = this_task(), self._target
+        target = self._target
+        task: Any = TaskContext.get()
+        query: Any = self._job
+        run, batch = query, 0
+        if query is None:
+            query = task.getLocalProperty("sql.streaming.queryId")
+            run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query
+            batch = int(task.getLocalProperty("streaming.sql.batchId"))
         context = SinkContext(
             query, batch, task.partitionId(), target.options, target.streaming, target.overwrite
         )

@@ -8,26 +8,8 @@ import signal
 import sys
 from functools import cache
 
-from pyspark import TaskContext
-
 CORES = "TUTORIAL_PKG_CORES"  # in the environment: what `cores` returns
 SOURCE_RUNNER = "pyspark.sql.streaming.python_streaming_source_runner"
-
-
-def this_task() -> TaskContext:
-    """Return the task that runs in this worker. Raises `RuntimeError` outside of one."""
-    task = TaskContext.get()
-    if task is None:
-        raise RuntimeError("this runs only in Spark's tasks")
-    return task
-
-
-def task_property(name: str) -> str:
-    """Return a property that the driver sets for all tasks. Raises `RuntimeError` without it."""
-    value = this_task().getLocalProperty(name)
-    if value is None:
-        raise RuntimeError(f"Spark has not set {name!r} here: an unsupported Spark version?")
-    return value
 
 
 @cache

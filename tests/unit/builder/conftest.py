@@ -17,10 +17,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
         "sql.streaming.queryId": "q",
         "streaming.sql.batchId": "7",
         "spark.jobGroup.id": "r",
+        "spark.sql.streaming.checkpointLocation": "/checkpoints",
     }
-    task = SimpleNamespace(
-        partitionId=lambda: TASK.index, getLocalProperty=lambda name: "/checkpoints"
-    )
-    sink = "tutorial_pkg.builder.sink_builder"
-    monkeypatch.setattr(f"{sink}.task_property", properties.__getitem__)
-    monkeypatch.setattr(f"{sink}.this_task", lambda: task)
+    task = SimpleNamespace(partitionId=lambda: TASK.index, getLocalProperty=properties.__getitem__)
+    context = SimpleNamespace(get=lambda: task)
+    monkeypatch.setattr("tutorial_pkg.builder.sink_builder.TaskContext", context)
