@@ -176,11 +176,11 @@ def test_strange_replies_are_refusals(tmp_path, replies) -> None:
         send_named(tmp_path / "file", HOST, port, "host-7")
 
 
-def test_reset_instead_of_welcome_is_explained(tmp_path) -> None:
+def test_reset_instead_of_welcome_is_an_error(tmp_path) -> None:
     write(tmp_path / "file", range(3))
     with (
         replying(b"", option=RESET_ON_CLOSE) as port,
-        pytest.raises(ConnectionError, match="before a welcome; perhaps it expects TLS"),
+        pytest.raises(ConnectionError, match=f"{HOST}:{port}: the connection broke"),
     ):
         send_named(tmp_path / "file", HOST, port, "host-7")
 

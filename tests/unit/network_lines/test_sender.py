@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -133,6 +134,22 @@ def test_silent_receiver_is_a_timeout(count: int) -> None:
         pytest.raises(TimeoutError, match=r"for 0\.1 s"),
     ):
         send_lines(HOST, server.getsockname()[1], map(str, range(count)), timeout=0.1)
+
+
+def test_slow_lines_use_up_no_patience() -> None:
+    """The receiver's time to confirm begins when the sender waits for it."""
+
+    def lines() -> Iterator[str]:
+        yield "a"
+        time.sleep(1.6)
+
+    with receiver() as server, ThreadPoolExecutor(1) as thread:
+        server.close_now.clear()
+        sending = thread.submit(send_lines, HOST, server.port, lines(), timeout=1.5)
+        assert server.all_received.wait(SECONDS)
+        time.sleep(0.7)
+        server.close_now.set()
+        assert sending.result(SECONDS) == 1
 
 
 # ---- A port of the wrong kind --------------------------------------------------------------------

@@ -17,7 +17,6 @@ from typing import Any
 from tutorial_pkg.connectors.file_lines import LineFile, TrackedFile
 from tutorial_pkg.connectors.network_lines.protocol import (
     MOST_WELCOME_BYTES,
-    SAME_RELEASE,
     greeting,
     json_line,
     parse_object,
@@ -82,12 +81,14 @@ class Exchange(Channel):
         self._signed_at = time.monotonic()
         self.welcome: dict[str, Any] = {}
         try:
-            self._greet(name)
+            self.send(greeting(name))
+            while not self.welcome:
+                self.take(self.wait())
+            self.patience = self.welcome["idle_seconds"]
             self._claim(name, instance)
         except BaseException:
             self.close()
             raise
-        self.patience = self.welcome["idle_seconds"]
 
     def run(self, blocks: Iterable[Block | None]) -> None:
         """Send blocks, and return when all are on disk. None stands for nothing to send yet."""
@@ -110,24 +111,43 @@ class Exchange(Channel):
             self.take(self.wait())
 
     def rest(self, seconds: float) -> None:
-        """Read replies while there is nothing to send, and give a sign of life now and then."""
+        """Read replies while there is nothing to send, and exchange signs of life now and then."""
         if (reply := self.receive(seconds)) is not None:
             self.take(reply)
-        self.check_patience()
         if time.monotonic() - self._signed_at > self.patience / 3:
             self._signed_at = time.monotonic()
             self.send(json_line(bytes=0))
+            self.take(self.wait())
 
-    def _greet(self, name: str) -> None:
+    def take(self, reply: bytes) -> None:
+        *replies, self._inbox = (self._inbox + reply).split(b"\n")
+        for text in replies:
+            self._take_line(text)
+        if len(self._inbox) > MOST_WELCOME_BYTES or (self._inbox and not reply):
+            self._take_line(self._inbox)
+        if not reply:
+            raise ConnectionResetError(f"{self.where} has ended the connection")
+
+    def _take_line(self, text: bytes) -> None:
         try:
-            self.send(greeting(name))
-            while not self.welcome:
-                self.take(self.wait())
-        except ConnectionResetError as error:
-            raise ConnectionResetError(
-                f"{error} before a welcome; perhaps it expects TLS (--tls-ca), or is not "
-                "`network_lines`"
-            ) from None
+            reply = parse_object(text)
+        except ValueError:
+            raise_if_refused(text + b"\n")
+            reply = {}
+        if "refused" in reply:
+            error = NameInUseError if reply.get("in_use") is True else SenderRefusedError
+            raise error(str(reply["refused"]))
+        stored = reply.get("stored")
+        if self.welcome and type(stored) is int and self._stored <= stored <= self._sent:
+            self._stored = stored
+        elif not self.welcome and _is_welcome(reply):
+            self.welcome = reply
+        else:
+            shown = text[:QUOTED].decode(errors="replace")
+            raise SenderRefusedError(
+                f"no `network_lines` listens at {self.where}, or one of another release; it says "
+                f"{shown}"
+            )
 
     def _claim(self, name: str, own: str | None) -> None:
         """Raise `SenderRefusedError` if the name belongs to another instance."""
@@ -141,39 +161,11 @@ class Exchange(Channel):
                 f"start it with --instance {known}"
             )
 
-    def take(self, reply: bytes) -> None:
-        *replies, self._inbox = (self._inbox + reply).split(b"\n")
-        for text in replies:
-            self._take_reply(text)
-        if len(self._inbox) > MOST_WELCOME_BYTES or (self._inbox and not reply):
-            raise self._not_ours(self._inbox)
-        if not reply:
-            raise ConnectionResetError(f"{self.where} has ended the connection")
 
-    def _take_reply(self, text: bytes) -> None:
-        try:
-            reply = parse_object(text)
-        except ValueError:
-            raise_if_refused(text + b"\n")
-            raise self._not_ours(text) from None
-        if "refused" in reply:
-            error = NameInUseError if reply.get("in_use") is True else SenderRefusedError
-            raise error(str(reply["refused"]))
-        if self.welcome:
-            stored = reply.get("stored")
-            if type(stored) is not int or not self._stored <= stored <= self._sent:
-                raise self._not_ours(text)
-            self._stored = stored
-        elif isinstance(reply.get("position"), dict) and all(
-            type(reply.get(name)) in (int, float) and reply[name] > 0 for name in _NUMBERS
-        ):
-            self.welcome = reply
-        else:
-            raise SenderRefusedError(f"{self._not_ours(text)}, or an older one: {SAME_RELEASE}")
-
-    def _not_ours(self, text: bytes) -> SenderRefusedError:
-        shown = text[:QUOTED].decode(errors="replace")
-        return SenderRefusedError(f"no `network_lines` listens at {self.where}: it says {shown}")
+def _is_welcome(reply: dict[str, Any]) -> bool:
+    numbers = [reply.get(name, 0) for name in _NUMBERS]
+    are_valid = all(type(number) in (int, float) and number > 0 for number in numbers)
+    return are_valid and isinstance(reply.get("position"), dict)
 
 
 def open_exchange(*where: Any) -> Exchange:

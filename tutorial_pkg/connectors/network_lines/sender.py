@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import math
-import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Self
+from typing import Self, TypeVar
 
 from tutorial_pkg.connectors.network_lines.protocol import DROPPED, REFUSED, SAYS
 
@@ -24,7 +25,10 @@ LOOK_SECONDS = 0.1
 REPLY_BYTES = 64 * 1024
 _UNKNOWN = "lines that the receiver had not written to its log by then are lost"
 _NOTHING_YET = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_GONE = (ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError)
 _TLS_ALERT = b"\x15\x03"  # what a server that expects TLS replies to anything else
+
+Result = TypeVar("Result")
 
 
 class SenderRefusedError(ConnectionError):
@@ -72,10 +76,12 @@ def send_lines(
         )
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
-    sent = 0
+    remaining, at_once = iter(lines), lines_at_once(LINES_AT_ONCE, rate)
+    sent, started = 0, time.monotonic()
     with Channel((host, port), tls, timeout) as channel:
         try:
-            for group in _paced(lines, rate):
+            while group := list(islice(remaining, at_once)):
+                wait_for_turn(started, sent, rate)
                 channel.send(_joined(group))
                 sent += len(group)
             dropped = finish(channel)
@@ -96,10 +102,10 @@ def send_lines(
 
 def finish(channel: Channel) -> str:
     """End this side, wait until the receiver closes, and return what it says about lost lines."""
-    early = channel.receive(0)
-    if early == b"":  # a close confirms only lines before this side's end
+    reply = channel.receive(0)
+    if reply == b"":  # a close confirms only lines before this side's end
         raise ConnectionResetError("the receiver has ended before the sender")
-    reply = early or b""
+    reply = reply or b""
     raise_if_refused(reply)
     channel.end()
     try:
@@ -109,17 +115,7 @@ def finish(channel: Channel) -> str:
     except ConnectionResetError:
         if not reply.startswith(DROPPED.encode()):
             raise
-    raise_if_refused(reply)
     return reply.decode().removeprefix(DROPPED).strip()
-
-
-def _paced(lines: Iterable[str | bytes], rate: float | None) -> Iterator[list[str | bytes]]:
-    """Yield groups of lines, each at its time; late ones follow at once."""
-    remaining, sent, started = iter(lines), 0, time.monotonic()
-    while group := list(islice(remaining, lines_at_once(LINES_AT_ONCE, rate))):
-        wait_for_turn(started, sent, rate)
-        yield group
-        sent += len(group)
 
 
 def lines_at_once(most: int, rate: float | None) -> int:
@@ -153,10 +149,11 @@ def _ended(line: str | bytes) -> bytes:
 
 
 class Channel:
-    """A connection to a receiver. Its waits end with a `TimeoutError` after `patience` seconds.
+    """A connection to a receiver.
 
-    `on_wait` is called about once a second while the receiver is slow. Raises `SenderRefusedError`,
-    and `ConnectionError` for a connection that cannot be made or that broke.
+    While the receiver is slow, `on_wait` is called about once a second. After `patience` seconds in
+    which it reads nothing and replies nothing, a wait ends with a `TimeoutError`. Raises
+    `SenderRefusedError`, and `ConnectionError` for a connection that cannot be made or that broke.
     """
 
     def __init__(
@@ -170,7 +167,6 @@ class Channel:
         self.patience = math.inf if patience is None else patience
         self._on_wait = on_wait
         self._socket = _connect(address, tls)
-        self._progress_at = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -183,96 +179,73 @@ class Channel:
 
     def send(self, data: bytes) -> None:
         """Send `data`. If the connection breaks, the error says why, if the receiver said so."""
-        rest, was_full = memoryview(data), False
-        self._socket.settimeout(self._step)
-        while rest:
-            try:
-                rest = rest[self._socket.send(rest) :]
-            except TimeoutError:
-                was_full = True
-                self.check_patience()
-                continue
-            except OSError as error:
-                broken = ConnectionResetError(f"{self.where}: the connection broke: {error}")
-                raise self._reason(broken) from None
-            if was_full:  # there is room again: the receiver reads
-                self._progress_at = time.monotonic()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._patiently(partial(self._socket.send, rest)) :]
+        except ConnectionResetError:
+            with suppress(ConnectionResetError):
+                self.take(self.receive(LOOK_SECONDS) or b"")
+            raise
 
     def receive(self, seconds: float) -> bytes | None:
         """Return what the receiver replies, nothing at its end; None after so many seconds."""
-        self._socket.settimeout(seconds)
         try:
-            reply = self._socket.recv(REPLY_BYTES)
-        except _NOTHING_YET as error:
-            if error.errno == errno.ETIMEDOUT:  # the system has given up
-                raise ConnectionResetError(f"{self.where}: the connection broke: {error}") from None
+            return self._try(seconds, self._receive)
+        except TimeoutError:
             return None
-        except ssl.SSLZeroReturnError:  # this side has ended, too
-            reply = b""
-        except ssl.SSLError as error:
-            raise _tls_failure(error) from None
-        except OSError as error:  # the host has gone
-            raise ConnectionResetError(f"{self.where}: the connection broke: {error}") from None
-        self._progress_at = time.monotonic()
-        return reply
 
     def wait(self) -> bytes:
         """Return the next part of the reply, nothing at its end."""
-        while (reply := self.receive(self._step)) is None:
-            self.check_patience()
-        return reply
+        return self._patiently(self._receive)
 
     def take(self, reply: bytes) -> None:
         """Take in a part of the reply. Raises `SenderRefusedError`."""
         raise_if_refused(reply)
 
-    def check_patience(self) -> None:
-        """Raise `TimeoutError` if there was no progress for too long."""
-        self._on_wait()
-        if time.monotonic() - self._progress_at > self.patience:
-            text = f"{self.where} has read nothing and replied nothing for {self.patience:g} s"
-            raise TimeoutError(text)
-
     def end(self) -> None:
         """Announce that nothing more comes."""
-        try:
-            if isinstance(self._socket, ssl.SSLSocket):
-                self._close_notify(self._socket)
-            else:
-                self._socket.shutdown(socket.SHUT_WR)
-        except TimeoutError:
-            raise
-        except ssl.SSLError as error:
-            raise _tls_failure(error) from None
-        except OSError as error:  # "not connected": the receiver has reset it already
-            raise ConnectionResetError(error.errno, error.strerror) from error
+        self._patiently(self._end)
 
-    def _close_notify(self, secured: ssl.SSLSocket) -> None:
-        secured.settimeout(0)  # otherwise `unwrap` would wait for the other side's end
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(REPLY_BYTES)
+        except ssl.SSLZeroReturnError:  # both sides have ended
+            return b""
+
+    def _end(self) -> None:
+        if not isinstance(self._socket, ssl.SSLSocket):
+            self._socket.shutdown(socket.SHUT_WR)
+            return
+        self._socket.settimeout(0)  # otherwise `unwrap` would wait for the other side's end
+        try:
+            self._socket.unwrap()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLWantWriteError:  # the buffer is full
+            time.sleep(LOOK_SECONDS)
+            raise
+
+    def _patiently(self, operation: Callable[[], Result]) -> Result:
+        """Return what a socket operation returns; repeat it while the receiver is slow."""
+        until = time.monotonic() + self.patience
         while True:
             try:
-                secured.unwrap()
-            except ssl.SSLWantWriteError:  # the buffer is full
-                if not select.select([], [secured], [], self._step)[1]:
-                    self.check_patience()
-                continue
-            except ssl.SSLWantReadError:
-                pass
-            return
+                return self._try(min(WAIT_SECONDS, self.patience / 3), operation)
+            except TimeoutError:
+                self._on_wait()
+            if time.monotonic() > until:
+                text = f"{self.where} has read nothing and replied nothing for {self.patience:g} s"
+                raise TimeoutError(text)
 
-    def _reason(self, broken: OSError) -> OSError:
-        """Return what the receiver said before the connection broke, or that it broke."""
+    def _try(self, seconds: float, operation: Callable[[], Result]) -> Result:
+        """Return what a socket operation returns. Raises `TimeoutError`, `ConnectionError`."""
+        self._socket.settimeout(seconds)
         try:
-            self.take(self.receive(LOOK_SECONDS) or b"")
-        except SenderRefusedError as refused:
-            return refused
-        except OSError:
-            pass
-        return broken
-
-    @property
-    def _step(self) -> float:
-        return min(WAIT_SECONDS, self.patience / 3)
+            return operation()
+        except OSError as error:
+            is_slow = isinstance(error, _NOTHING_YET) and error.errno != errno.ETIMEDOUT
+            raise (TimeoutError() if is_slow else _broken(self.where, error)) from None
 
 
 def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.socket:
@@ -292,32 +265,21 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
         return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
     except OSError as error:
         connected.close()
-        why = getattr(error, "reason", None) or error
-        if isinstance(error, ssl.SSLCertVerificationError):
-            text = f"{host} presented an untrusted certificate: {error.verify_message}"
-        elif isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-            text = (
-                f"{host} does not start TLS: {why}. It probably expects no TLS (leave out `tls`, "
-                "--tls-ca), or does not accept this sender's certificate"
-            )
-        else:
-            text = (
-                f"{host} did not finish the handshake; perhaps it expects no TLS, or all its "
-                "`maxConnections` are in use"
-            )
-            raise ConnectionResetError(text) from None
-        raise SenderRefusedError(text) from None
+        raise _broken(f"{host}:{port}", error) from None
 
 
-def _tls_failure(error: ssl.SSLError) -> ConnectionError:
-    """Return why the receiver ended a TLS connection."""
-    if isinstance(error, ssl.SSLEOFError | ssl.SSLSyscallError):
-        return ConnectionResetError("the receiver has gone without ending the connection")
-    reason = (error.reason or str(error)).replace("_", " ").lower()
-    if "certificate" in reason or "unknown ca" in reason:
-        text = f"the receiver does not accept this sender's certificate: {reason}"
+def _broken(where: str, error: OSError) -> ConnectionError:
+    """Return why a connection ended. The reasons that TLS has are refusals."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        text = f"{where} presented an untrusted certificate: {error.verify_message}"
         return SenderRefusedError(text)
-    return ConnectionResetError(f"the receiver broke off the connection: {reason}")
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _GONE):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        return SenderRefusedError(
+            f"{where}: TLS failed: {reason}. It probably expects no TLS (leave out `tls`, "
+            "--tls-ca), or does not accept this sender's certificate"
+        )
+    return ConnectionResetError(f"{where}: the connection broke: {error}")
 
 
 def raise_if_refused(reply: bytes) -> None:
