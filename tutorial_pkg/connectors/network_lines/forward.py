@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import ssl
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +90,21 @@ class Exchange(Channel):
             self.close()
             raise
 
-    def run(self, blocks: Iterable[Block | None]) -> None:
-        """Send blocks, and return when all are on disk. None stands for nothing to send yet."""
+    def run(self, blocks: Iterable[Block | None]) -> int:
+        """Send blocks, and return their number of lines when all are on disk.
+
+        None stands for nothing to send yet.
+        """
+        lines = 0
         for block in blocks:
             if block is None:
                 self.rest(LOOK_SECONDS)
             else:
                 self.send_block(*block)
+                lines += block[0].count(b"\n")
         while self._stored < self._sent:
             self.take(self.wait())
+        return lines
 
     def send_block(self, lines: bytes, position: Position) -> None:
         """Start to send a block, and wait while too many others are not on disk.
@@ -202,66 +208,55 @@ def send_named(
     """
     instance = instance or own_instance()
     with (
-        closing(LineFile(str(path), 0)) as file,
+        LineFile(str(path), sys.maxsize) as file,
         open_exchange((host, port), name, tls, instance) as exchange,
     ):
-        source = FileBlocks(path, file, exchange.welcome)
-        exchange.run(source.blocks(rate))
-    if rest := file.size - source.next:
+        start = _start_of(file, exchange.welcome["position"])
+        stop = file.last_line_end(start, file.size)
+        sent = exchange.run(_blocks_of(file, start, stop, exchange.welcome, rate))
+    if stop < file.size:
         raise ValueError(
-            f"{path}: its last {rest} bytes have no newline after them and were not sent, as the "
-            "line may be torn; all lines before them are on disk. End the line, and send again"
+            f"{path}: its last {file.size - stop} bytes have no newline after them and were not "
+            "sent, as the line may be torn; all lines before them are on disk. End the line, and "
+            "send again"
         )
-    return source.lines
+    return sent
 
 
-class FileBlocks:
-    """What the receiver lacks of a file, in blocks.
+def _start_of(file: LineFile, position: Position) -> int:
+    """Return how much of the file the receiver has. Raises `ValueError` if it differs."""
+    if not position:
+        return 0
+    start = position.get("next")
+    if type(start) is not int or start <= 0:
+        raise ValueError(OTHER_USE)
+    head = position.get("head") if start >= _CHECKED_BYTES else None
+    if not file.holds(TrackedFile("", "", start, str(position.get("check")), head)):
+        raise ValueError(
+            f"{file.path} does not begin with the {start} bytes that the receiver has from this "
+            "name: it was replaced or truncated. Nothing was sent; send this file under another "
+            "name"
+        )
+    return start
 
-    A position is the next unsent byte, with digests of the bytes before it. Raises `ValueError` if
-    the file does not begin with what the receiver has.
-    """
 
-    def __init__(self, path: str | Path, file: LineFile, welcome: dict[str, Any]) -> None:
-        self._path, self._file, self._limits = path, file, welcome
-        self.next, self.lines = 0, 0
-        if position := welcome["position"]:
-            self.next = self._known(position)
-
-    def blocks(self, rate: float | None) -> Iterator[Block]:
-        """Yield the blocks, at most `rate` lines per second."""
-        rows, started = lines_at_once(self._limits["block_rows"], rate), time.monotonic()
-        while lines := self._read(rows):
-            wait_for_turn(started, self.lines, rate)
-            self.next += len(lines)
-            self.lines += lines.count(b"\n")
-            file = self._file.tracked(self.next)
-            yield lines, {"next": file.next, "head": file.head, "check": file.check}
-
-    def _known(self, position: Position) -> int:
-        start = position.get("next", 0)
-        if type(start) is not int or start <= 0:
-            raise ValueError(OTHER_USE)
-        head = position.get("head") if start >= _CHECKED_BYTES else None
-        if not self._file.holds(TrackedFile("", "", start, str(position.get("check")), head)):
-            raise ValueError(
-                f"{self._path} does not begin with the {start} bytes that the receiver has "
-                "from this name: it was replaced or truncated. Nothing was sent; send this file "
-                "under another name"
-            )
-        return start
-
-    def _read(self, rows: int) -> bytes:
-        """Return the whole lines that fit into a block, at least one; nothing at the end."""
-        data, rest, most_bytes = b"", self._file.size - self.next, self._limits["line_bytes"]
-        for most, count in ((self._limits["block_bytes"], rows), (most_bytes + 1, 1)):
-            data = os.pread(self._file.descriptor, min(most, rest), self.next)
-            if lines := data[: data.rfind(b"\n") + 1]:
-                more = b"".join(lines.split(b"\n", count)[count:])
-                return lines[: len(lines) - len(more)]
-        if len(data) > most_bytes:
-            raise ValueError(
-                f"{self._path}: the line at byte {self.next} has more than {most_bytes} "
-                "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
-            )
-        return b""
+def _blocks_of(
+    file: LineFile, start: int, stop: int, limits: Mapping[str, Any], rate: float | None
+) -> Iterator[Block]:
+    """Yield the lines in `start`..`stop`; the position has digests of the bytes before it."""
+    rows, sent, started = lines_at_once(limits["block_rows"], rate), 0, time.monotonic()
+    while start < stop:
+        wait_for_turn(started, sent, rate)
+        end = file.last_line_end(start, min(start + limits["block_bytes"], stop))
+        if end == start:  # one line, longer than a block
+            end = file.line_end(start, stop)
+            if end - start - 1 > limits["line_bytes"]:
+                raise ValueError(
+                    f"{file.path}: the line at byte {start} has more than {limits['line_bytes']} "
+                    "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
+                )
+        end, count = file.end_of_lines(start, end, rows)
+        read = file.tracked(end)
+        lines = os.pread(file.descriptor, end - start, start)
+        yield lines, {"next": end, "head": read.head, "check": read.check}
+        start, sent = end, sent + count
