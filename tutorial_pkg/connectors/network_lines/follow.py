@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -35,8 +34,6 @@ from tutorial_pkg.connectors.network_lines.sender import (
     WAIT_SECONDS,
     SenderRefusedError,
 )
-from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.pauses import Tries
 from tutorial_pkg.core.read_limit import Limits
 
 log = logging.getLogger(__name__)
@@ -67,40 +64,39 @@ def follow(
         ValueError: the path or a file cannot be read, or the name was used for something else.
     """
     stopping, identity = stopping or threading.Event(), instance or own_instance(path)
-    was_there = False
-
-    def may_pass(error: Exception) -> bool:
-        is_refusal = isinstance(error, SenderRefusedError)
-        return isinstance(error, ConnectionError | TimeoutError) and (was_there or not is_refusal)
+    place = Path(path).expanduser().absolute()
+    if not directories_of(place):
+        log.warning("%s: its directory does not exist yet; waiting for it", path)
+    while not directories_of(place):
+        if stopping.wait(WAIT_SECONDS):
+            return
+    source, was_there, warned = GrowingFiles(path), False, set[str]()
 
     def on_wait() -> None:
         source.watch()
         if stopping.is_set():
             raise TimeoutError("stopped while it waited")
 
-    tries, warned = Tries(may_pass, math.inf), set[str]()
-    source = GrowingFiles(path)
     while not stopping.is_set():
-        if not source.is_there():
-            stopping.wait(WAIT_SECONDS)
-            continue
         try:
             where = (host, port), name, _tls_now(tls), identity, on_wait
             with open_exchange(*where) as exchange:
                 log.info("%s:%d takes the lines of %s as %s", host, port, path, name)
-                was_there, tries, warned = True, Tries(may_pass, math.inf), set()
+                was_there, warned = True, set()
                 exchange.run(source.blocks(exchange.welcome, stopping))
-        except OSError as error:
+        except (ConnectionError, TimeoutError) as error:
             if stopping.is_set():
                 return
-            pause = tries.pause_after(error)
-            why = str(error) if isinstance(error, SenderRefusedError) else ""
-            if why not in warned and not isinstance(error, NameInUseError):
+            is_refusal = isinstance(error, SenderRefusedError)
+            if is_refusal and not was_there:
+                raise
+            reason = str(error) if is_refusal else ""
+            if reason not in warned and not isinstance(error, NameInUseError):
                 text = "%s:%d is away (%s); it is tried again and again"
                 log.warning(text, host, port, error)
-                warned.add(why)
+                warned.add(reason)
             source.watch()
-            stopping.wait(pause)
+            stopping.wait(WAIT_SECONDS)
 
 
 def _tls_now(tls: Callable[[], ssl.SSLContext | None]) -> ssl.SSLContext | None:
@@ -118,57 +114,41 @@ class GrowingFiles:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = str(path)
-        self._line_bytes = 64 << 20
+        self._options = stream_options({"path": str(path)})
+        self._line_bytes = self._options.maxLineBytes
         self._begin = FileOffset({})
-        self._tail: Tail | None = None
-        self._has_warned = False
-
-    def is_there(self) -> bool:
-        """Return whether there is a directory to look into; warn once if not."""
-        is_there = bool(directories_of(Path(self._path).expanduser().absolute()))
-        if not is_there and not self._has_warned:
-            log.warning("%s: its directory does not exist yet; waiting for it", self._path)
-            self._has_warned = True
-        return is_there
+        self._tail = Tail(self._options, Notes(None), self._begin)
 
     def watch(self) -> None:
         """Look at the files while nothing can be sent, so that a rotation is not missed."""
-        tail = self._tail or self._start_tail(self._begin)
-        tail.look(self._begin)
+        self._tail.look(self._begin)
 
     def blocks(self, welcome: dict[str, Any], stopping: threading.Event) -> Iterator[Block | None]:
         """Yield what the receiver lacks, and what comes, until `stopping`; None without news."""
         self._line_bytes = welcome["line_bytes"]
+        self._options.maxLineBytes = max(LEAST_LINE_BYTES, self._line_bytes)
         limits = Limits(welcome["block_rows"], welcome["block_bytes"])
-        tail = self._start_tail(_offset_of(welcome["position"]))
+        self._look_from(_offset_of(welcome["position"]))
         while not stopping.is_set():
             start = self._begin
-            available = tail.look(start)
+            available = self._tail.look(start)
             if available is start:
                 yield None
                 continue
-            end = tail.take(available, limits)
+            end = self._tail.take(available, limits)
             try:
                 blocks = list(self._changes(start, end))
             except FileNotFoundError:  # rotated a moment ago: look again from the same position
-                tail = self._start_tail(start)
+                self._look_from(start)
                 stopping.wait(LOOK_SECONDS)
                 continue
             self._begin = end
             yield from blocks
 
-    def _options(self) -> OptionValues:
-        options = stream_options({"path": self._path})
-        options.maxLineBytes = max(LEAST_LINE_BYTES, self._line_bytes)
-        return options
-
-    def _start_tail(self, begin: FileOffset) -> Tail:
+    def _look_from(self, begin: FileOffset) -> None:
         """Start to look from an offset, and still know files that `path` matched before."""
-        also = self._tail.known_ids() if self._tail else frozenset[str]()
-        self._begin = begin
-        self._tail = Tail(self._options(), Notes(None), begin, also=also)
-        return self._tail
+        known = self._tail.known_ids()
+        self._begin, self._tail = begin, Tail(self._options, Notes(None), begin, also=known)
 
     def _changes(self, start: FileOffset, end: FileOffset) -> Iterator[Block]:
         """Yield a block for each file that changed between two offsets."""
@@ -178,7 +158,7 @@ class GrowingFiles:
                 continue
             begin, lines = before.next if before else 0, b""
             if file and file.next > begin:
-                chunks = chunks_of([FileRange(file, begin, file.next)], self._options())
+                chunks = chunks_of([FileRange(file, begin, file.next)], self._options)
                 lines = b"".join(self._fitting(file, *chunk) for chunk in chunks)
             yield lines, {"seen": end.seen, str(number): file}
 
