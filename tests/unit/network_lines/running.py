@@ -46,7 +46,7 @@ class Running:
 
     @property
     def status(self) -> PortStatus:
-        return self.listener.ports[self.port].log.status
+        return self.listener.ports[self.port].status
 
     def connect(self) -> socket.socket:
         return socket.create_connection((HOST, self.port))

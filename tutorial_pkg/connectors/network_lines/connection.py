@@ -34,7 +34,7 @@ FULL_SECONDS = 0.05
 MOST_UNCONFIRMED = 8  # blocks of a client, while more arrive
 UNLIMITED = 2**31
 _RECORD_BYTES = 16 * 1024  # the most that one TLS record holds
-_NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_NOTHING_YET = (BlockingIOError, TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 # SO_LINGER decides whether a close is a reset or in good order.
 _RESET = struct.pack("ii", 1, 0)
@@ -44,8 +44,10 @@ _GOOD_ORDER = struct.pack("ii", 0, 0)
 class PortLog:
     """The log of one port and its counters; the threads of all its clients share it."""
 
-    def __init__(self, log: SegmentWriter, options: OptionValues, positions: Positions) -> None:
-        self.options, self.positions = options, positions
+    def __init__(
+        self, number: int, log: SegmentWriter, options: OptionValues, positions: Positions
+    ) -> None:
+        self.number, self.options, self.positions = number, options, positions
         self.frame_rows = options.maxRowsPerTrigger or UNLIMITED
         self.frame_bytes = options.maxBytesPerTrigger or UNLIMITED
         self.status = PortStatus()
@@ -97,11 +99,11 @@ class PortLog:
 
 
 class DisconnectedError(Exception):
-    """The client is gone, or this port closes. `idle`: it has completed nothing for too long."""
+    """The client is gone, or this port closes."""
 
-    def __init__(self, idle: bool = False) -> None:
-        super().__init__()
-        self.idle = idle
+
+class IdleError(DisconnectedError):
+    """The client has completed nothing for too long."""
 
 
 class Connection:
@@ -110,6 +112,7 @@ class Connection:
     Attributes:
         inbox: what has arrived and is not used yet. Only `fill` adds to it.
         certified: the names in the client's certificate, if the port asks for one.
+        client: the first of them, by which the client is known.
         active_at: when it last completed a line or a block. A byte now and then does not count.
         dropped: how many of its lines were dropped, by reason.
         unconfirmed: how many of its rows in the log the client has no reply to.
@@ -127,17 +130,13 @@ class Connection:
         self.port, self.peer = port, peer
         self.inbox = bytearray()
         self.certified: list[str] = []
+        self.client: str | None = None
         self.dropped: Counter[str] = Counter()
         self.active_at = time.monotonic()
         self.unconfirmed = 0
         self._socket, self._logs, self._stopping = client, logs, stopping
         self._most = min(RECEIVE_BYTES, port.options.maxLineBytes)
         self._replies: list[bytes] = []  # to blocks in the log
-
-    @property
-    def client(self) -> str | None:
-        """The name by which the client is known, if a certificate tells it."""
-        return self.certified[0] if self.certified else None
 
     def secure(self, tls: ServerTls) -> None:
         """Shake hands. Raises `RefusedError`."""
@@ -148,6 +147,7 @@ class Connection:
             if self._stopping.is_set():  # `interrupt` may have missed the new socket
                 raise DisconnectedError
             self.certified = tls.shake_hands(secured)
+            self.client = next(iter(self.certified), None)
         except TimeoutError:
             text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
             reply = b"" if isinstance(self._socket, ssl.SSLSocket) else None
@@ -171,8 +171,12 @@ class Connection:
         if data is None:
             self.confirm()
             remaining = self.active_at + self.port.options.idleTimeout - time.monotonic()
-            data = self._receive(max(remaining, 0.001)) or b""
+            data = self._receive(max(remaining, 0.001))
+        if data is None:
+            raise IdleError
         self.inbox += data
+        if data and isinstance(self._socket, ssl.SSLSocket):
+            self._add_more_records(self._most - len(data))
         return bool(data)
 
     def _receive(self, seconds: float) -> bytes | None:
@@ -182,24 +186,19 @@ class Connection:
             data = self._socket.recv(self._most)
         except _NOTHING_YET:
             return None
-        except TimeoutError:
-            raise DisconnectedError(idle=True) from None
         except OSError:
             raise DisconnectedError from None
         if self._stopping.is_set():  # what looks like the client's end is `interrupt`
             raise DisconnectedError
-        return self._with_more_records(data) if isinstance(self._socket, ssl.SSLSocket) else data
+        return data
 
-    def _with_more_records(self, data: bytes) -> bytes:
+    def _add_more_records(self, room: int) -> None:
         """Add the TLS records that have arrived already: one alone makes a small frame."""
-        records, size = [data], len(data)
         self._socket.settimeout(0)
         with suppress(OSError):  # nothing more yet, or an error that `_receive` meets again
-            while data and size + _RECORD_BYTES <= self._most:
-                data = self._socket.recv(_RECORD_BYTES)
-                records.append(data)
-                size += len(data)
-        return b"".join(records)
+            while room >= _RECORD_BYTES and (data := self._socket.recv(_RECORD_BYTES)):
+                self.inbox += data
+                room -= len(data)
 
     def read(self, count: int) -> bytes:
         """Return the next `count` bytes. Raises `EOFError` if the client ends before."""

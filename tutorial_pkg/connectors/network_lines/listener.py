@@ -23,6 +23,7 @@ from tutorial_pkg.connectors.network_lines.connection import (
     POLL_SECONDS,
     Connection,
     DisconnectedError,
+    IdleError,
     PortLog,
 )
 from tutorial_pkg.connectors.network_lines.lines import serve_lines
@@ -44,6 +45,12 @@ MOST_DESCRIPTORS = 10_240  # where the system names no limit, as macOS does
 
 _log = logging.getLogger(__name__)
 
+_UNPROTECTED = (
+    "{host} can be reached from other machines, and anyone there may send lines, unencrypted; set "
+    "the options `tlsCertificate`, `tlsKey`, `tlsClientCa` and `allowedClients`, or keep strangers "
+    "away with a firewall"
+)
+
 
 class Listener:
     """Listens on ports, each with its log, and publishes how they are doing.
@@ -63,116 +70,97 @@ class Listener:
         raise_descriptor_limit()
         positions = Positions(group.writers.values())
         self._publisher = StatusPublisher(group, KEY, self._status)
-        tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
+        self._tls = ServerTls(options, self._publisher.warn) if options.tlsCertificate else None
         sockets = bind_all(host, ports, patience)
         self.ports = {
-            port: PortListener(
-                listening, group, PortLog(group.writers[port], options, positions), tls
-            )
-            for port, listening in sockets.items()
+            port: PortLog(port, group.writers[port], options, positions) for port in ports
         }
+        self._clients: dict[Connection, threading.Thread] = {}
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
         address = sockets[options.port].getsockname()[0]
-        if not tls and not ipaddress.ip_address(address).is_loopback:
+        if not self._tls and not ipaddress.ip_address(address).is_loopback:
             self._publisher.warn(_UNPROTECTED.format(host=host))
-        for thread in (*self.ports.values(), self._publisher):
+        self._threads = [
+            threading.Thread(target=self._serve_port, args=(port, sockets[number]), daemon=True)
+            for number, port in self.ports.items()
+        ]
+        for thread in (*self._threads, self._publisher):
             thread.start()
-        _log.info("listening on %s, ports %s%s", host, [*ports], ", with TLS" if tls else "")
+        secured = ", with TLS" if self._tls else ""
+        _log.info("listening on %s, ports %s%s", host, [*ports], secured)
 
     def raise_failure(self) -> None:
-        """Raise the error that ended a port, if one did."""
-        for port in self.ports.values():
-            if port.failure:
-                raise port.failure
+        """Raise the error that ended the listener, if one did."""
+        if self._failure:
+            raise self._failure
 
     def close(self) -> None:
         """Close all connections and ports; whole lines that were received are in the logs."""
-        for port in self.ports.values():
-            port.stop()
-        for port in self.ports.values():
-            port.join()
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
         self._publisher.stop()
 
     def _status(self) -> dict[int, PortStatus]:
         return {
-            number: port.log.snapshot(self._group.backlog(number))
+            number: port.snapshot(self._group.backlog(number))
             for number, port in self.ports.items()
         }
 
+    def _fail(self, failure: BaseException) -> None:
+        """End soon, with an error for the query, which calls `raise_failure`."""
+        self._failure = self._failure or failure
+        self._stopping.set()
 
-_UNPROTECTED = (
-    "{host} can be reached from other machines, and anyone there may send lines, unencrypted; set "
-    "the options `tlsCertificate`, `tlsKey`, `tlsClientCa` and `allowedClients`, or keep strangers "
-    "away with a firewall"
-)
+    # ---- In a port's thread ----------------------------------------------------------------------
 
-
-class PortListener(threading.Thread):
-    """The thread that accepts one port's clients. `failure` is the error that ended the port."""
-
-    def __init__(
-        self, listening: socket.socket, group: LogGroup, log: PortLog, tls: ServerTls | None
-    ) -> None:
-        super().__init__(name=f"port {listening.getsockname()[1]}", daemon=True)
-        self.failure: BaseException | None = None
-        self.log = log
-        self._listening, self._group, self._tls = listening, group, tls
-        self._stopping = threading.Event()
-        self._slots = threading.Semaphore(log.options.maxConnections)
-        self._clients: dict[Connection, threading.Thread] = {}
-
-    def run(self) -> None:
+    def _serve_port(self, port: PortLog, listening: socket.socket) -> None:
         try:
             while not self._stopping.is_set():
-                # Without a free slot, further clients wait in the system's queue.
-                if self._slots.acquire(timeout=POLL_SECONDS) and not self._accept():
-                    self._slots.release()
-        except BaseException as failure:  # for the query, which calls raise_failure()
+                if port.status.connections < port.options.maxConnections:
+                    self._accept(port, listening)
+                else:  # further clients wait in the system's queue
+                    self._stopping.wait(POLL_SECONDS)
+        except BaseException as failure:
             self._fail(failure)
         finally:
-            self._listening.close()
-            clients = list(self._clients.items())
+            listening.close()
+            clients = [client for client in self._clients.copy().items() if client[0].port is port]
             for connection, _ in clients:
                 connection.interrupt()
             for _, thread in clients:
                 thread.join()
-            self.log.status.listening = False
+            port.status.listening = False
 
-    def stop(self) -> None:
-        """Have the thread end soon; any thread may call this."""
-        self._stopping.set()
-
-    def _fail(self, failure: BaseException) -> None:
-        self.failure = self.failure or failure
-        self.stop()
-
-    def _accept(self) -> bool:
-        """Start to serve the next client; return whether there was one."""
+    def _accept(self, port: PortLog, listening: socket.socket) -> None:
+        """Start to serve the next client, if there is one."""
         try:
-            client, address = self._listening.accept()
-            connection = Connection(client, address[0], self.log, self._group, self._stopping)
+            client, address = listening.accept()
+            connection = Connection(client, address[0], port, self._group, self._stopping)
         except TimeoutError:
-            return False
+            return
         except OSError:  # it is gone already, or no file descriptor is left
             self._stopping.wait(POLL_SECONDS)
-            return False
+            return
         thread = threading.Thread(target=self._serve, args=(connection,), daemon=True)
         self._clients[connection] = thread
-        self.log.count(connections=1)
+        port.count(connections=1)
         thread.start()
-        return True
 
     # ---- In a client's thread --------------------------------------------------------------------
 
     def _serve(self, connection: Connection) -> None:
+        port = connection.port
         try:
             if self._tls:
                 connection.secure(self._tls)
-            self.log.count(accepted=1)
-            self._talk(connection)
-            self.log.sync()
+            port.count(accepted=1)
+            _talk(connection)
+            port.sync()
             connection.end()
         except DisconnectedError as gone:
-            self.log.count(idle_closed=gone.idle)
+            port.count(idle_closed=isinstance(gone, IdleError))
         except RefusedError as why:
             self._refuse(connection, why)
         except OSError as failure:  # of the disk
@@ -184,28 +172,28 @@ class PortListener(threading.Thread):
         finally:
             connection.close()
             del self._clients[connection]
-            self.log.count(connections=-1, unconfirmed=connection.unconfirmed)
-            self._slots.release()
-
-    def _talk(self, connection: Connection) -> None:
-        try:
-            if self.log.options.protocol == "relp":
-                RelpSession(connection).run()
-            elif greets(connection):
-                serve_named(connection)
-            else:
-                serve_lines(connection)
-        finally:
-            connection.confirm()
+            port.count(connections=-1, unconfirmed=connection.unconfirmed)
 
     def _refuse(self, connection: Connection, why: RefusedError) -> None:
         """Count it, log the first with this reason, and tell the client."""
         report = f"{connection.peer}: {why}"
-        if self.log.refuse(why.reason, report):
-            _log.warning("%s refused %s", self.name, report)
+        if connection.port.refuse(why.reason, report):
+            _log.warning("port %d refused %s", connection.port.number, report)
         with suppress(DisconnectedError):
             connection.say(why.reply)
             self._stopping.wait(REFUSED_SECONDS)
+
+
+def _talk(connection: Connection) -> None:
+    try:
+        if connection.port.options.protocol == "relp":
+            RelpSession(connection).run()
+        elif greets(connection):
+            serve_named(connection)
+        else:
+            serve_lines(connection)
+    finally:
+        connection.confirm()
 
 
 # ---- Sockets and file descriptors ----------------------------------------------------------------
