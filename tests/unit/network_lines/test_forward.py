@@ -60,7 +60,7 @@ def test_file_sent_twice_is_stored_once(start, tmp_path) -> None:
 
 def test_cut_connections_lose_and_repeat_nothing(start, tmp_path, monkeypatch) -> None:
     """A proxy cuts each connection after some bytes, mostly in the middle of a line."""
-    monkeypatch.setattr("tutorial_pkg.connectors.network_lines.named.BLOCK_BYTES", 10_000)
+    monkeypatch.setattr("tutorial_pkg.connectors.network_lines.dialogues.FRAME_BYTES", 10_000)
     running, file = start(), tmp_path / "file"
     expected = write(file, range(60_000))
     chance, cuts = random.Random(27), 0

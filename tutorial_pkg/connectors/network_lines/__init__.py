@@ -5,7 +5,7 @@
 - `data_source`: the options, the format, its reader. `payload`: from frames to rows, in a task.
 - `listener`: a thread for each port and each client. `tls`: certificates.
 - `connection`: a port's log, and one client that writes to it.
-- `lines`, `named`, `relp`: the three dialogues. `protocol`: what both sides say.
+- `dialogues`: plain lines, senders with a name, RELP. `protocol`: what both sides say.
 - `positions`: how far senders with a name have come.
 - `receiver`: a separate process that listens. `status`, `metrics`: how the ports are doing.
 - `sender`: the other side, and plain lines. `forward`: a sender with a name. `follow`: its files

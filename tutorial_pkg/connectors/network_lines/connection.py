@@ -151,7 +151,7 @@ class Connection:
         except TimeoutError:
             text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
             reply = b"" if isinstance(self._socket, ssl.SSLSocket) else None
-            raise RefusedError("timeout", text, reply) from None
+            raise RefusedError(text, "timeout", reply) from None
         except OSError:
             raise DisconnectedError from None
         self.active_at = time.monotonic()
@@ -213,7 +213,7 @@ class Connection:
         """Return the next line, of less than `most` bytes. Raises `EOFError`, `RefusedError`."""
         while (end := self.inbox.find(b"\n", 0, most)) < 0:
             if len(self.inbox) >= most:
-                raise RefusedError("sender", f"a header has at most {most} bytes")
+                raise RefusedError(f"a header has at most {most} bytes")
             if not self.fill():
                 raise EOFError
         return self.read(end + 1)

@@ -1,10 +1,10 @@
 """From sockets to the segment log: a thread for each port, and one for each client.
 
-A client's thread stores whole lines (`lines`), and confirms them: when the client has ended its
+A client's thread stores whole lines (`dialogues`), and confirms them: when the client has ended its
 side, and the log is on disk, it closes the connection in good order. In any other case the
 connection is reset. So a sender that waits for the close, as `send_lines` does, knows whether all
-its lines will survive a power failure. Senders with a name and rsyslog (`named`, `relp`) wait for
-replies. Whatever a client sends, only that client is refused.
+its lines will survive a power failure. Senders with a name and rsyslog wait for replies. Whatever a
+client sends, only that client is refused.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from tutorial_pkg.connectors.network_lines.connection import (
     IdleError,
     PortLog,
 )
-from tutorial_pkg.connectors.network_lines.lines import serve_lines
-from tutorial_pkg.connectors.network_lines.named import greets, serve_named
+from tutorial_pkg.connectors.network_lines.dialogues import serve
 from tutorial_pkg.connectors.network_lines.positions import Positions
 from tutorial_pkg.connectors.network_lines.protocol import RefusedError
-from tutorial_pkg.connectors.network_lines.relp import RelpSession
 from tutorial_pkg.connectors.network_lines.status import KEY, PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
@@ -156,7 +154,7 @@ class Listener:
             if self._tls:
                 connection.secure(self._tls)
             port.count(accepted=1)
-            _talk(connection)
+            serve(connection)
             port.sync()
             connection.end()
         except DisconnectedError as gone:
@@ -168,7 +166,7 @@ class Listener:
         except Exception as error:
             _log.exception("%s is refused because of an error here", connection.peer)
             text = f"the receiver cannot read this: {error!r:.80}"
-            self._refuse(connection, RefusedError("sender", text))
+            self._refuse(connection, RefusedError(text))
         finally:
             connection.close()
             del self._clients[connection]
@@ -182,18 +180,6 @@ class Listener:
         with suppress(DisconnectedError):
             connection.say(why.reply)
             self._stopping.wait(REFUSED_SECONDS)
-
-
-def _talk(connection: Connection) -> None:
-    try:
-        if connection.port.options.protocol == "relp":
-            RelpSession(connection).run()
-        elif greets(connection):
-            serve_named(connection)
-        else:
-            serve_lines(connection)
-    finally:
-        connection.confirm()
 
 
 # ---- Sockets and file descriptors ----------------------------------------------------------------

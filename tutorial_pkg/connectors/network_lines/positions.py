@@ -70,9 +70,9 @@ class Positions:
         with self._lock:
             if name in self._connected:
                 text = f"another sender with the name {name!r} is connected; stop that one"
-                raise RefusedError("in_use", text)
+                raise RefusedError(text, "in_use")
             if len(self._senders.keys() | self._connected | {name}) > MOST_NAMES:
-                raise _refused(
+                raise RefusedError(
                     f"the receiver knows {MOST_NAMES} names already; use the same names again, or "
                     "start a receiver with a new folder"
                 )
@@ -122,7 +122,7 @@ class Positions:
         size = sender.size + growth
         total = growth + sum(other.size for other in self._senders.values())
         if count > MOST_ENTRIES or size > MOST_NAME_BYTES or total > MOST_BYTES:
-            raise _refused(
+            raise RefusedError(
                 f"a position has at most {MOST_ENTRIES} entries and {MOST_NAME_BYTES} bytes, those "
                 f"of all names {MOST_BYTES} bytes; this would be {count} entries and {size} bytes, "
                 f"of {total}. Follow fewer files under one name"
@@ -164,7 +164,3 @@ def _records(note: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]
 def _size(key: str, text: str | None) -> int:
     """Return how much an entry takes in a note."""
     return 0 if text is None else len(json.dumps(key)) + len(json.dumps(text)) + 2
-
-
-def _refused(text: str) -> RefusedError:
-    return RefusedError("sender", text)

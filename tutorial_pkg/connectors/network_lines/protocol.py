@@ -44,7 +44,7 @@ class RefusedError(Exception):
     `reply` is what the client gets: by default the text.
     """
 
-    def __init__(self, reason: str, text: str, reply: bytes | None = None) -> None:
+    def __init__(self, text: str, reason: str = "sender", reply: bytes | None = None) -> None:
         super().__init__(text)
         self.reason = reason
         plain = f"{REFUSED} {text}\n".encode(errors="replace")
@@ -55,20 +55,20 @@ def check_lines(head: bytes) -> None:
     """Raise `RefusedError` for a client that does not send lines."""
     for start, advice in _STRANGERS.items():
         if re.match(start, head):
-            raise RefusedError("protocol", f"this port expects plain lines: {advice}")
+            raise RefusedError(f"this port expects plain lines: {advice}", "protocol")
 
 
 def check_tls(head: bytes) -> None:
     """Raise `RefusedError` for a client that does not begin with TLS."""
     if not _TLS.startswith(head[:2]):
         text = "this port expects TLS, and the client does not speak it; give a sender `--tls-ca`"
-        raise RefusedError("plain_text", text)
+        raise RefusedError(text, "plain_text")
 
 
 def not_relp(head: bytes) -> RefusedError:
     """Return the refusal of a client at a port for RELP."""
     kind = "TLS" if head.startswith(_TLS) else f"{head[:40]!r}"
-    return RefusedError("relp", f"this port expects RELP (`protocol=relp`), and got {kind}")
+    return RefusedError(f"this port expects RELP (`protocol=relp`), and got {kind}", "relp")
 
 
 def json_line(**fields: Any) -> bytes:

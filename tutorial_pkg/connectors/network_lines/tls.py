@@ -85,7 +85,7 @@ class ServerTls:
         names, allowed = certified_names(client.getpeercert() or {}), self._options.allowedClients
         names.sort(key=lambda name: name not in (allowed or ()))
         if not names or (allowed and names[0] not in allowed):
-            raise RefusedError("name", f"not in allowedClients: {', '.join(names) or 'no name'}")
+            raise RefusedError(f"not in allowedClients: {', '.join(names) or 'no name'}", "name")
         return names
 
 
@@ -104,12 +104,12 @@ def _refused(error: OSError) -> RefusedError:
     """Return why a handshake failed, for the status; the client gets a TLS alert."""
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return RefusedError("certificate", error.verify_message, b"")
+        return RefusedError(error.verify_message, "certificate", b"")
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
-        return RefusedError("certificate", "the client has none", b"")
+        return RefusedError("the client has none", "certificate", b"")
     if reason and "EOF" not in reason:
-        return RefusedError("handshake", reason.replace("_", " ").lower(), b"")
-    return RefusedError("handshake", "the client broke it off", b"")
+        return RefusedError(reason.replace("_", " ").lower(), "handshake", b"")
+    return RefusedError("the client broke it off", "handshake", b"")
 
 
 @contextmanager
