@@ -15,6 +15,7 @@
 from typing import TYPE_CHECKING
 
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSource
+from tutorial_pkg.connectors.network_lines.status import NetworkStatus, PortStatus, network_status
 from tutorial_pkg.core.lazy import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see
@@ -25,22 +26,16 @@ if TYPE_CHECKING:  # what editors and type checkers see
         SenderRefusedError as SenderRefusedError,
     )
     from tutorial_pkg.connectors.network_lines.sender import send_lines as send_lines
-    from tutorial_pkg.connectors.network_lines.status import NetworkStatus as NetworkStatus
-    from tutorial_pkg.connectors.network_lines.status import PortStatus as PortStatus
-    from tutorial_pkg.connectors.network_lines.status import network_status as network_status
     from tutorial_pkg.connectors.network_lines.tls import client_tls as client_tls
 
-__all__ = ["NetworkLinesDataSource"]
+__all__ = ["NetworkLinesDataSource", "NetworkStatus", "PortStatus", "network_status"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "LinesDroppedError": "sender",
-        "NetworkStatus": "status",
-        "PortStatus": "status",
         "SenderRefusedError": "sender",
         "client_tls": "tls",
-        "network_status": "status",
         "send_lines": "sender",
     },
 )

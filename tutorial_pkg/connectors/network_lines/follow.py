@@ -164,20 +164,15 @@ class GrowingFiles:
 
     def _fitting(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
         """Return a chunk without the lines that are too long for the receiver."""
-        text = text_of(chunk, position)
-        lines = text.split(b"\n")[:-1]
-        if max(map(len, lines), default=0) <= self._line_bytes:
+        text, most = text_of(chunk, position), self._line_bytes
+        if len(text) <= most:
             return text
-        fitting = [line + b"\n" for line in lines if len(line) <= self._line_bytes]
-        log.warning(
-            "%s: skipped %d lines between byte %d and %d, longer than the %d bytes that the "
-            "receiver takes",
-            file.path,
-            len(lines) - len(fitting),
-            position,
-            position + len(chunk),
-            self._line_bytes,
-        )
+        lines = text.split(b"\n")[:-1]
+        fitting = [line + b"\n" for line in lines if len(line) <= most]
+        if len(fitting) < len(lines):
+            warning = "%s: skipped %d lines between byte %d and %d, too long for the receiver (%d)"
+            end, skipped = position + len(chunk), len(lines) - len(fitting)
+            log.warning(warning, file.path, skipped, position, end, most)
         return b"".join(fitting)
 
 

@@ -47,11 +47,9 @@ class Sender:
 
     def record(self, changes: Entries | None = None) -> dict[str, Any]:
         """Return what goes into a note: some changes, or all entries (`whole`)."""
-        return {
-            "count": self.count,
-            "entries": self.entries if changes is None else changes,
-            **({"whole": True} if changes is None else {}),
-        }
+        if changes is None:
+            return {"count": self.count, "entries": self.entries, "whole": True}
+        return {"count": self.count, "entries": changes}
 
 
 class Positions:
