@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tutorial_pkg.connectors.network_lines.connection import Connection
@@ -67,9 +67,9 @@ def _serve_lines(connection: Connection) -> None:
     Raises `RefusedError` for a client that speaks another protocol.
     """
     port, unfinished = connection.port, connection.inbox
-    is_first, is_skipping, is_small, searched, is_open = True, False, False, 0, True
+    is_first, is_skipping, is_small, searched = True, False, False, 0
     try:
-        while is_open:
+        while True:
             if is_first and searched < HEAD_BYTES:
                 check_lines(bytes(unfinished[:HEAD_BYTES]))
             end = unfinished.find(b"\n", searched)
@@ -87,8 +87,9 @@ def _serve_lines(connection: Connection) -> None:
                 _store(connection, lines)
                 is_small = len(lines) < SMALL_BYTES
             searched = len(unfinished)
-            is_open = connection.fill()
-            if is_open and is_small:
+            if not connection.fill():
+                break
+            if is_small:
                 time.sleep(max(0.0, connection.active_at + SMALL_SECONDS - time.monotonic()))
         if unfinished and port.options.unterminated == "keep":
             _store(connection, bytes(unfinished) + b"\n")
@@ -100,19 +101,14 @@ def _serve_lines(connection: Connection) -> None:
 
 
 def _store(connection: Connection, lines: bytes) -> None:
-    for part, rows in _cut(lines, connection.port.frame_rows, connection.port.frame_bytes):
-        connection.port.append(connection.client, part, rows)
-
-
-def _cut(lines: bytes, most_rows: int, most_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Yield one frame if it is within the limits, else its two halves, cut in the same way."""
-    rows = lines.count(b"\n")
-    if rows == 1 or (rows <= most_rows and len(lines) <= most_bytes):
-        yield lines, rows
-    elif rows:
+    """Store a frame, or the two halves of one that is beyond the limits."""
+    port, rows = connection.port, lines.count(b"\n")
+    if rows > 1 and (rows > port.frame_rows or len(lines) > port.frame_bytes):
         middle = lines.rfind(b"\n", 0, len(lines) // 2) + 1 or lines.find(b"\n") + 1
-        yield from _cut(lines[:middle], most_rows, most_bytes)
-        yield from _cut(lines[middle:], most_rows, most_bytes)
+        _store(connection, lines[:middle])
+        _store(connection, lines[middle:])
+    elif rows:
+        port.append(connection.client, lines, rows)
 
 
 # ---- A sender with a name ------------------------------------------------------------------------
