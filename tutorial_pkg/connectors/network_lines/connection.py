@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.network_lines.protocol import (
     dropped_line,
 )
 from tutorial_pkg.connectors.network_lines.status import PortStatus
-from tutorial_pkg.connectors.network_lines.tls import ServerTls
+from tutorial_pkg.connectors.network_lines.tls import ServerTls, failed_handshake
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import SegmentWriter
@@ -152,8 +152,8 @@ class Connection:
             text = f"no handshake within {HANDSHAKE_SECONDS:.0f} s"
             reply = b"" if isinstance(self._socket, ssl.SSLSocket) else None
             raise RefusedError(text, "timeout", reply) from None
-        except OSError:
-            raise DisconnectedError from None
+        except OSError as error:
+            raise failed_handshake(error) from None
         self.active_at = time.monotonic()
 
     # ---- What the client sends

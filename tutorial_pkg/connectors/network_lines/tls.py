@@ -71,15 +71,10 @@ class ServerTls:
     def shake_hands(self, client: ssl.SSLSocket) -> list[str]:
         """Return the names in the client's certificate; the first is the one it is known by.
 
-        There are none unless the port asks for certificates. Raises `RefusedError`, also for a
-        client that may not connect.
+        There are none unless the port asks for certificates. Raises `OSError`, and `RefusedError`
+        for a client that may not connect.
         """
-        try:
-            client.do_handshake()
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise _refused(error) from None
+        client.do_handshake()
         if not self._options.tlsClientCa:
             return []
         names, allowed = certified_names(client.getpeercert() or {}), self._options.allowedClients
@@ -100,16 +95,15 @@ def certified_names(certificate: Mapping[str, Any]) -> list[str]:
     return [*(name for _, name in alternatives), *common]
 
 
-def _refused(error: OSError) -> RefusedError:
+def failed_handshake(error: OSError) -> RefusedError:
     """Return why a handshake failed, for the status; the client gets a TLS alert."""
-    reason = getattr(error, "reason", None) or ""
+    reason = getattr(error, "reason", None) or "EOF"
     if isinstance(error, ssl.SSLCertVerificationError):
         return RefusedError(error.verify_message, "certificate", b"")
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return RefusedError("the client has none", "certificate", b"")
-    if reason and "EOF" not in reason:
-        return RefusedError(reason.replace("_", " ").lower(), "handshake", b"")
-    return RefusedError("the client broke it off", "handshake", b"")
+    text = "the client broke it off" if "EOF" in reason else reason.replace("_", " ").lower()
+    return RefusedError(text, "handshake", b"")
 
 
 @contextmanager
