@@ -14,12 +14,7 @@ from contextlib import suppress
 
 from tutorial_pkg.connectors.network_lines.payload import with_note
 from tutorial_pkg.connectors.network_lines.positions import Entries, Positions
-from tutorial_pkg.connectors.network_lines.protocol import (
-    HEAD_BYTES,
-    RefusedError,
-    check_tls,
-    dropped_line,
-)
+from tutorial_pkg.connectors.network_lines.protocol import TLS_START, RefusedError, dropped_line
 from tutorial_pkg.connectors.network_lines.status import PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls, failed_handshake
 from tutorial_pkg.core.options import OptionValues
@@ -142,7 +137,9 @@ class Connection:
         """Shake hands. Raises `RefusedError`."""
         self._socket.settimeout(HANDSHAKE_SECONDS)
         try:
-            check_tls(self._socket.recv(HEAD_BYTES, socket.MSG_PEEK))
+            if not TLS_START.startswith(self._socket.recv(2, socket.MSG_PEEK)):
+                text = "this port expects TLS, and the client does not speak it (--tls-ca)"
+                raise RefusedError(text, "plain_text")
             self._socket = secured = tls.wrap(self._socket)
             if self._stopping.is_set():  # `interrupt` may have missed the new socket
                 raise DisconnectedError

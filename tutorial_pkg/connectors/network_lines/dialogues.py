@@ -17,12 +17,10 @@ from tutorial_pkg.connectors.network_lines.protocol import (
     GREETING,
     HEAD_BYTES,
     MOST_HEADER_BYTES,
-    SAME_RELEASE,
     VERSION,
     RefusedError,
     check_lines,
     json_line,
-    not_relp,
     parse_object,
 )
 
@@ -170,9 +168,8 @@ def _parse_greeting(line: bytes) -> str:
     fields = _parse(line.removeprefix(GREETING), "a greeting")
     version, name = fields.get("version"), fields.get("name")
     if version != VERSION:
-        raise RefusedError(
-            f"the sender speaks version {version!r:.40}, the receiver {VERSION}; {SAME_RELEASE}"
-        )
+        text = f"the sender speaks version {version!r:.40}, the receiver {VERSION}"
+        raise RefusedError(f"{text}; update the older one")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         text = f"a name has 1 to 200 letters, digits, blanks or ._:/@-, got {name!r:.40}"
         raise RefusedError(text)
@@ -252,7 +249,8 @@ class RelpSession:
         inbox = self._connection.inbox
         while not (header := _RELP_HEADER.match(inbox)):
             if b"\n" in inbox or len(inbox) > _RELP_HEADER_BYTES:
-                raise not_relp(bytes(inbox[:HEAD_BYTES]))
+                text = f"this port expects RELP (`protocol=relp`), got {bytes(inbox[:40])!r}"
+                raise RefusedError(text, "relp")
             self._store()
             if not self._connection.fill():
                 if inbox:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 VERSION = 2
-SAME_RELEASE = "both ends must have the same release: update the older one"
 GREETING = b"\0network_lines "  # starts the first line of a sender with a name
 HEAD_BYTES = 4096  # of a connection, in which its protocol is recognized
 MOST_HEADER_BYTES = 64 * 1024
@@ -21,7 +20,7 @@ SAYS = "network_lines "  # starts every message to a sender without a name
 REFUSED = f"{SAYS}refused:"
 DROPPED = f"{SAYS}dropped:"
 
-_TLS = b"\x16\x03"
+TLS_START = b"\x16\x03"  # of a client's first bytes
 _STRANGERS = {  # the first bytes of clients at a port for plain lines, and what to do
     rb"\x16\x03": "the client speaks TLS; start it without, or set `tlsCertificate`",
     rb"\d{1,9} open \d+ relp_version=": "the client speaks RELP; set `protocol=relp`",
@@ -56,19 +55,6 @@ def check_lines(head: bytes) -> None:
     for start, advice in _STRANGERS.items():
         if re.match(start, head):
             raise RefusedError(f"this port expects plain lines: {advice}", "protocol")
-
-
-def check_tls(head: bytes) -> None:
-    """Raise `RefusedError` for a client that does not begin with TLS."""
-    if not _TLS.startswith(head[:2]):
-        text = "this port expects TLS, and the client does not speak it; give a sender `--tls-ca`"
-        raise RefusedError(text, "plain_text")
-
-
-def not_relp(head: bytes) -> RefusedError:
-    """Return the refusal of a client at a port for RELP."""
-    kind = "TLS" if head.startswith(_TLS) else f"{head[:40]!r}"
-    return RefusedError(f"this port expects RELP (`protocol=relp`), and got {kind}", "relp")
 
 
 def json_line(**fields: Any) -> bytes:
