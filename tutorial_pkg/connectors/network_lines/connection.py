@@ -138,8 +138,8 @@ class Connection:
         self._socket.settimeout(HANDSHAKE_SECONDS)
         try:
             if not TLS_START.startswith(self._socket.recv(2, socket.MSG_PEEK)):
-                text = "this port expects TLS, and the client does not speak it (--tls-ca)"
-                raise RefusedError(text, "plain_text")
+                text = "this port expects TLS, and the client does not speak it; give a sender "
+                raise RefusedError(f"{text}`--tls-ca`", "plain_text")
             self._socket = secured = tls.wrap(self._socket)
             if self._stopping.is_set():  # `interrupt` may have missed the new socket
                 raise DisconnectedError

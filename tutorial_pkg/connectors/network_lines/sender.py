@@ -265,7 +265,7 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
         return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
     except OSError as error:
         connected.close()
-        raise _broken(f"{host}:{port}", error) from None
+        raise _broken(host, error) from None
 
 
 def _broken(where: str, error: OSError) -> ConnectionError:
@@ -275,10 +275,10 @@ def _broken(where: str, error: OSError) -> ConnectionError:
         return SenderRefusedError(text)
     if isinstance(error, ssl.SSLError) and not isinstance(error, _GONE):
         reason = (error.reason or str(error)).replace("_", " ").lower()
-        return SenderRefusedError(
-            f"{where}: TLS failed: {reason}. It probably expects no TLS (leave out `tls`, "
-            "--tls-ca), or does not accept this sender's certificate"
-        )
+        why = f"{where} probably expects no TLS (leave out `tls`, --tls-ca)"
+        if "certificate" in reason or "unknown ca" in reason:
+            why = "the receiver does not accept this sender's certificate"
+        return SenderRefusedError(f"{why}: {reason}")
     return ConnectionResetError(f"{where}: the connection broke: {error}")
 
 
