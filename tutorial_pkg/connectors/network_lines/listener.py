@@ -198,25 +198,23 @@ def raise_descriptor_limit() -> None:
 
 
 def bind_all(host: str, ports: Sequence[int], patience: float) -> dict[int, socket.socket]:
-    """Return a listening socket for each port. After an error none is left open.
-
-    A query that was just killed may occupy a port for some seconds more.
-    """
+    """Return a listening socket for each port. After an error none is left open."""
     with ExitStack() as opened:
-        sockets = {
-            port: opened.enter_context(
-                Tries(_is_in_use, patience).patiently(partial(_bind, host, port))
-            )
-            for port in ports
-        }
+        sockets = {port: opened.enter_context(_bind(host, port, patience)) for port in ports}
         opened.pop_all()
     return sockets
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int, patience: float) -> socket.socket:
+    """Listen on a port, which a query that was just killed may occupy for some seconds more."""
+
+    def is_in_use(error: Exception) -> bool:
+        return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    create = partial(socket.create_server, (host, port), family=family, backlog=WAITING_CONNECTIONS)
     try:
-        bound = socket.create_server((host, port), family=family, backlog=WAITING_CONNECTIONS)
+        bound = Tries(is_in_use, patience).patiently(create)
     except OSError as error:
         reason = str(error.strerror).split(" (")[0]
         raise OSError(
@@ -227,7 +225,3 @@ def _bind(host: str, port: int) -> socket.socket:
         ) from None
     bound.settimeout(POLL_SECONDS)
     return bound
-
-
-def _is_in_use(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EADDRINUSE
