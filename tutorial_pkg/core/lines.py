@@ -12,8 +12,9 @@ import pyarrow as pa
 from tutorial_pkg.core import compute as pc
 from tutorial_pkg.core.options import OptionValues
 
-# Spark's timestamps end with the year 9999, which takes 15 digits.
-_MILLIS_PREFIX = "^(?P<millis>[0-9]{1,15}),"
+# A line's epoch milliseconds and the comma behind them fit into these many bytes: Spark's
+# timestamps end with the year 9999, which takes 15 digits.
+_PREFIX_BYTES = 16
 LAST_MILLIS = 253_402_300_799_999
 _QUOTED_CHARACTERS = 120
 
@@ -46,8 +47,13 @@ def _split(text: bytes) -> pa.StringArray:
 
 def event_times(lines: pa.StringArray) -> pa.TimestampArray:
     """Return each line's event time in UTC; null where a line has no prefix of milliseconds."""
-    prefixes = pc.extract_regex(lines, _MILLIS_PREFIX)
-    millis = pc.struct_field(prefixes, "millis").cast(pa.int64())
+    prefixes = pc.binary_slice(lines.cast(pa.binary()), 0, _PREFIX_BYTES)
+    parts = pc.split_pattern(prefixes, b",", max_splits=1)
+    digits = pc.list_element(parts, 0)
+    # Digits are ASCII, so bytes that are not UTF-8 may be viewed as strings.
+    all_digits = pc.ascii_is_decimal(digits.view(pa.string()))
+    valid = pc.and_(pc.equal(pc.list_value_length(parts), 2), all_digits)
+    millis = pc.if_else(valid, digits, None).cast(pa.string()).cast(pa.int64())
     millis = pc.if_else(pc.less_equal(millis, LAST_MILLIS), millis, None)
     return pc.multiply(millis, 1000).cast(_EVENT_TIME_TYPE)
 
