@@ -136,13 +136,12 @@ def in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
 def by_partition(
     batch: pa.RecordBatch, columns: Sequence[str]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """Yield the rows with the same values in these columns, and the values as text.
+    """Yield the rows with the same values in these columns, and the values as text; never no rows.
 
     As in other tools, empty text is null in a partition column.
     """
-    if not columns:
+    if batch.num_rows and not columns:
         yield (), batch
-        return
     groups: dict[tuple[str | None, ...], list[int]] = {}
     texts = [map(_text, batch.column(name).to_pylist()) for name in columns]
     for number, values in enumerate(zip(*texts, strict=True)):

@@ -11,7 +11,8 @@ import tempfile
 import time
 import uuid
 from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +33,6 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.connectors.arrow_columns import by_partition, in_utc, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT, WRITE
 from tutorial_pkg.connectors.delta.table import (
-    check_columns,
     create_table,
     open_table,
     schema_of_table,
@@ -47,15 +47,6 @@ STAGED = "_staged"  # in the table's folder; names that begin with `_` are not d
 RULES = ("delta.constraints.", "delta.invariants", "delta.generationExpression", "delta.identity.")
 
 # ---- In the tasks --------------------------------------------------------------------------------
-
-
-class Written(NamedTuple):
-    """A file that a task has written, and the partition values of its rows."""
-
-    key: str
-    size: int
-    rows: int
-    values: dict[str, str | None]
 
 
 class TableUpload:
@@ -81,18 +72,18 @@ class TableUpload:
                 self._drafts[texts] = RowGroups(tempfile.TemporaryFile(), rows.schema)
             self._drafts[texts].write(rows)
 
-    def flush(self) -> list[Written]:
+    def flush(self) -> list[AddAction]:
+        """Write the files, and return what the table's log will say about them."""
         options, context = self._context.options, self._context
         folder = f"{STAGED}/{context.query}/" if options.mode == "upsert" else ""
         store, files = Store(options, options.path), []
         for texts, draft in self._drafts.items():
-            if not draft.rows:
-                continue
             draft.close()
             name = f"part-{context.batch:020}-{context.index}-{uuid.uuid4().hex}.parquet"
             size = store.write(folder + name, draft.file).size
             values = dict(zip(self._partitions or (), texts, strict=True))
-            files.append(Written(folder + name, size, draft.rows, values))
+            now, statistics = int(time.time() * 1000), json.dumps({"numRecords": draft.rows})
+            files.append(AddAction(folder + name, size, values, now, True, statistics))
         return files
 
     def close(self) -> None:
@@ -111,17 +102,22 @@ class TableUpload:
 # ---- In the driver, once for a batch -------------------------------------------------------------
 
 
-def publish(context: BatchContext, handles: Sequence[list[Written]]) -> None:
-    """Commit the batch, unless the table has it already."""
-    options, files = context.options, [file for handle in handles for file in handle]
+def publish(context: BatchContext, handles: Sequence[list[AddAction]]) -> None:
+    """Commit the batch, unless the table has it already. VACUUM removes files of failed tasks."""
+    options, files = context.options, list[Any](chain(*handles))
     if files:
         table = open_table(options)
         last = table.transaction_version(context.query)
         if not is_repeated(f"the table at {options.path}", context.batch, last):
-            write = _append if options.mode == "append" else _upsert
-            transaction = Transaction(context.query, context.batch)
-            write(table, options, files, CommitProperties(app_transactions=[transaction]))
-        sync_commits(options, lambda actions: _has_batch(actions, context))
+            batch = CommitProperties(app_transactions=[Transaction(context.query, context.batch)])
+            if options.mode == "append":
+                columns = table.metadata().partition_columns
+                table.create_write_transaction(
+                    files, "append", table.schema(), columns, commit_properties=batch
+                )
+            else:
+                _upsert(table, options, files, batch)
+        sync_commits(options, context.query, context.batch)
     if options.mode == "upsert":
         _remove_staged(context)
 
@@ -132,35 +128,12 @@ def _is_conflict(error: BaseException) -> bool:
     return isinstance(error, CommitFailedError) and not final
 
 
-def _has_batch(actions: list[dict[str, Any]], context: BatchContext) -> bool:
-    done = [action["txn"] for action in actions if "txn" in action]
-    return any((txn["appId"], txn["version"]) == (context.query, context.batch) for txn in done)
-
-
-def _append(
-    table: DeltaTable, options: OptionValues, files: list[Written], batch: CommitProperties
-) -> None:
-    """Add the files of the tasks that count. VACUUM removes the others."""
-    now = int(time.time() * 1000)
-    actions: list[Any] = [
-        AddAction(f.key, f.size, f.values, now, True, json.dumps({"numRecords": f.rows}))
-        for f in files
-    ]
-    table.create_write_transaction(
-        actions,
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=batch,
-    )
-
-
 def _upsert(
-    table: DeltaTable, options: OptionValues, files: list[Written], batch: CommitProperties
+    table: DeltaTable, options: OptionValues, files: list[AddAction], batch: CommitProperties
 ) -> None:
     """Merge in the driver: the batch has to fit into its memory."""
     store = Store(options, options.path)
-    staged = [ObjectFile(store, ObjectInfo(file.key, "", file.size)) for file in files]
+    staged = [ObjectFile(store, ObjectInfo(file.path, "", file.size)) for file in files]
     rows = pa.concat_tables([parquet_file(file).read() for file in staged])
     _check_keys(rows, options.key)
     same = " AND ".join(f"target.{_quoted(name)} = source.{_quoted(name)}" for name in options.key)
@@ -216,13 +189,12 @@ def check(context: TargetContext) -> None:
     Store(options, options.path, make=True).check_conditional_writes(STAGED)
     retries = Retries((), options.waitSeconds, transient=_is_conflict)
     retries.patiently(lambda: _prepare(context, rows))
-    sync_commits(options, lambda actions: True)
+    sync_commits(options)
 
 
 def _prepare(context: TargetContext, rows: pa.Schema) -> None:
     create_table(context.options, rows)
     table = open_table(context.options)
-    check_columns(table)
     _check_rules(table)
     _check_partitions(table.metadata().partition_columns, context)
     new = check_schema(table, context.schema, context.options)

@@ -6,7 +6,9 @@ stands for all rows of version 7, and version 8 follows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -17,12 +19,10 @@ from tutorial_pkg.builder import OptionValues, RowPacker, SourceBuilder, Split, 
 from tutorial_pkg.connectors.arrow_columns import fit_batch
 from tutorial_pkg.connectors.delta.options import FORMAT, READ
 from tutorial_pkg.connectors.delta.table import (
-    TableCommit,
     TableFile,
-    check_columns,
-    commit_of,
     files_of,
     open_table,
+    read_version,
     schema_of_table,
 )
 from tutorial_pkg.connectors.store import Store, short_text
@@ -50,7 +50,6 @@ def look(context: SplitContext) -> dict[str, Split]:
     if not context.batch and options.version is not None:
         raise ValueError("option `version` is for `spark.read`; for a stream: `startingVersion`")
     table = open_table(options, options.version)
-    check_columns(table)
     if options.changes and table.metadata().configuration.get(FEED) != "true":
         raise ValueError(f"the table at {options.path} has no change feed; set `{FEED}` = true")
     end, first = table.version() + 1, options.startingVersion
@@ -88,79 +87,72 @@ def bound(context: SplitContext, split: str, start: int, end: int, versions: int
 
 
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    _, task, tasks = split.split("/")
-    table = open_table(context.options, -start - 1 if start < 0 else None)
-    _check_identity(table, context.options, split)
-    if context.options.changes:
-        yield from _changes(context, table, start, end)
-        return
-    store = Store(context.options, context.options.path)
-    schema = RowPacker(context.schema).arrow_schema
-    for number, file in _files(context, store, table, start, end):
-        if number % int(tasks) == int(task):
-            yield from file.read(store, schema, context.filters)
-
-
-def _files(
-    context: SplitContext, store: Store, table: DeltaTable, start: int, end: int
-) -> Iterator[tuple[int, TableFile]]:
-    """Yield files, each with a number that assigns it to a task: the same number in all tasks."""
-    options = context.options
+    options, (task, tasks) = context.options, map(int, split.split("/")[1:])
+    table = open_table(options, -start - 1 if start < 0 else None)
+    _check_identity(table, options, split)
+    store, schema = Store(options, options.path), RowPacker(context.schema).arrow_schema
     if start < 0:
-        yield from enumerate(files_of(table, context.filters))
-    for commit in _commits(context, store, start, end):
-        if commit.rewrites and options.rewritten == "refuse":
-            raise RuntimeError(
-                f"version {commit.version} of {options.path} deletes or updates rows, which a "
-                "stream of appended rows cannot express. Option `changes` reads them from the "
-                "table's change feed; `rewritten=skip` leaves such versions out"
-            )
-        if not commit.rewrites:
-            yield from enumerate(commit.added, commit.version)
-
-
-def _commits(context: SplitContext, store: Store, start: int, end: int) -> Iterator[TableCommit]:
-    """Raises `RuntimeError` for columns that are newer than the query: its rows would lack them."""
+        inserted = {"_change_type": "insert", "_commit_version": table.version()}
+        for file in files_of(table, context.filters)[task::tasks]:
+            more = inserted if options.changes else {}
+            yield from file.read(store, schema, context.filters, **more)
     for version in range(abs(start), end):
-        commit = commit_of(store, version)
-        new = sorted(set(commit.columns) - set(context.schema.names))
-        if new:
-            raise RuntimeError(
-                f"version {version} of {context.options.path} has columns that the query does not "
-                f"know ({', '.join(new)}). Nothing is lost: create the DataFrame again, and start "
-                "it from the same checkpoint"
-            )
-        yield commit
+        added = _added_files(context, store, version)
+        for file in added[(task - version) % tasks :: tasks]:  # so that each task has some
+            yield from file.read(store, schema, ())
+    if options.changes and abs(start) < end:
+        yield from _changes(options, abs(start), end, schema)
 
 
-# ---- Changes -------------------------------------------------------------------------------------
+def _added_files(context: SplitContext, store: Store, version: int) -> list[TableFile]:
+    """Return the files that a version has added; none with `changes`. Compaction adds no rows.
+
+    Raises `RuntimeError` for a version that changes rows, and for one with columns that are newer
+    than the query: its rows would lack them.
+    """
+    options, actions = context.options, read_version(store, version)
+    schemas = [action["metaData"]["schemaString"] for action in actions if "metaData" in action]
+    columns = {field["name"] for text in schemas for field in json.loads(text)["fields"]}
+    new = sorted(columns - set(context.schema.names))
+    if new and version:
+        raise RuntimeError(
+            f"version {version} of {options.path} has columns that the query does not know "
+            f"({', '.join(new)}). Nothing is lost: create the DataFrame again, and start it from "
+            "the same checkpoint"
+        )
+    if options.changes:
+        return []
+    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
+    is_rewritten = any(add.get("deletionVector") for add in added) or any(
+        action.get("remove", {}).get("dataChange") for action in actions
+    )
+    if is_rewritten and options.rewritten == "refuse":
+        raise RuntimeError(
+            f"version {version} of {options.path} deletes or updates rows, which a stream of "
+            "appended rows cannot express. Option `changes` reads them from the table's change "
+            "feed; `rewritten=skip` leaves such versions out"
+        )
+    return (
+        []
+        if is_rewritten
+        else [
+            TableFile(unquote(add["path"]), add["size"], add.get("partitionValues") or {})
+            for add in added
+        ]
+    )
 
 
 def _changes(
-    context: SplitContext, table: DeltaTable, start: int, end: int
+    options: OptionValues, first: int, end: int, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    schema, options = RowPacker(context.schema).arrow_schema, context.options
-    store = Store(options, options.path)
-    if start < 0:
-        inserted = {"_change_type": "insert", "_commit_version": table.version()}
-        for file in files_of(table):
-            yield from file.read(store, schema, (), **inserted)
-    if abs(start) < end:
-        try:
-            list(_commits(context, store, start, end))
-            newest = open_table(options)
-            feed = newest.load_cdf(starting_version=abs(start), ending_version=end - 1)
-            yield from _with_zone(pa.RecordBatchReader.from_stream(feed), schema)
-        except DeltaError as error:
-            raise ValueError(f"the change feed of {options.path}: {short_text(error)}") from None
-
-
-def _with_zone(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Add the zone to the commits' times, which are in UTC."""
-    for batch in batches:
-        place = batch.schema.get_field_index("_commit_timestamp")
-        times = batch.column(place).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-        yield fit_batch(batch.set_column(place, "_commit_timestamp", times), schema)
+    """Yield the change feed, and add the zone to the commits' times, which are in UTC."""
+    try:
+        for batch in pa.RecordBatchReader.from_stream(open_table(options).load_cdf(first, end - 1)):
+            place = batch.schema.get_field_index("_commit_timestamp")
+            times = batch.column(place).cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+            yield fit_batch(batch.set_column(place, "_commit_timestamp", times), schema)
+    except DeltaError as error:
+        raise ValueError(f"the change feed of {options.path}: {short_text(error)}") from None
 
 
 source = (

@@ -1,15 +1,14 @@
-"""A table: opening it, its schema as Spark's, its files, and the versions in its log."""
+"""A table: opening it, its schema as Spark's, its files, and its log."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import MAXYEAR, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -35,16 +34,18 @@ LOG, CHECKPOINT = "_delta_log", ".checkpoint"
 COMMIT = re.compile(r"\d{20}\.json")
 MILLISECOND = timedelta(milliseconds=1)
 
+Actions = list[dict[str, Any]]  # of one version
+
 
 def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
     """Open the table, in this version or in its newest.
 
-    Raises `ConnectionError`, `ValueError` for a table that is missing or that this client cannot
-    read, and `RuntimeError` for a damaged log.
+    Raises `ConnectionError`, `ValueError` for a table that is missing or not supported, and
+    `RuntimeError` for a damaged log.
     """
     _check_log(options)
     try:
-        return DeltaTable(_uri(options.path), version=version, storage_options=_settings(options))
+        table = DeltaTable(_uri(options.path), version=version, storage_options=_settings(options))
     except TableNotFoundError:
         raise ValueError(f"format `{FORMAT}`: there is no Delta table at {options.path}") from None
     except DeltaError as error:
@@ -52,6 +53,13 @@ def open_table(options: OptionValues, version: int | None = None) -> DeltaTable:
         raise ValueError(f"{options.path} cannot be read{which}: {short_text(error)}") from None
     except OSError as error:
         raise ConnectionError(f"{options.path} fails: {short_text(error)}") from None
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none":
+        raise ValueError(
+            f"{options.path} stores its columns under different names "
+            f"(delta.columnMapping.mode={mode}), which {FORMAT} does not support"
+        )
+    return table
 
 
 def create_table(options: OptionValues, schema: pa.Schema) -> None:
@@ -81,29 +89,18 @@ def schema_of_table(table: DeltaTable) -> StructType:
     return spark_schema(pa.schema(table.schema().to_arrow()))
 
 
-def check_columns(table: DeltaTable) -> None:
-    """Raise `ValueError` for a table that stores its columns under different names."""
-    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    if mode != "none":
-        raise ValueError(
-            f"{table.table_uri} stores its columns under different names "
-            f"(delta.columnMapping.mode={mode}), which {FORMAT} does not support"
-        )
-
-
 # ---- Its files -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TableFile:
+class TableFile(NamedTuple):
     """A Parquet file of a table, and the partition values that all of its rows have."""
 
     path: str
     size: int
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any]
 
     def read(
-        self, store: Store, schema: pa.Schema, filters: Sequence[Comparison] = (), **more: Any
+        self, store: Store, schema: pa.Schema, filters: Sequence[Comparison], **more: Any
     ) -> Iterator[pa.RecordBatch]:
         """Yield its rows with the columns of `schema`; columns that it lacks are null.
 
@@ -139,17 +136,15 @@ def files_of(table: DeltaTable, filters: Sequence[Comparison] = ()) -> list[Tabl
 
     They are always in the same order.
     """
-    check_columns(table)
-    if _has_deletion_vectors(table):
+    features = table.protocol().reader_features or []
+    if "deletionVectors" in features and pa.table(table.deletion_vectors()).num_rows:
         raise ValueError(f"{table.table_uri} has deletion vectors, which {FORMAT} cannot read")
-    rows = pa.table(table.get_add_actions()).to_pylist()
     schema = pa.schema(table.schema().to_arrow())
-    files = [
+    return sorted(
         TableFile(unquote(row["path"]), row["size_bytes"], row.get("partition") or {})
-        for row in rows
+        for row in pa.table(table.get_add_actions()).to_pylist()
         if all(_may_match(row, schema, each) for each in filters)
-    ]
-    return sorted(files, key=lambda file: file.path)
+    )
 
 
 def _may_match(action: dict[str, Any], schema: pa.Schema, wanted: Comparison) -> bool:
@@ -167,124 +162,77 @@ def _may_match(action: dict[str, Any], schema: pa.Schema, wanted: Comparison) ->
     return wanted.may_hold(least, largest)
 
 
-def _has_deletion_vectors(table: DeltaTable) -> bool:
-    if "deletionVectors" not in (table.protocol().reader_features or []):
-        return False
-    return any(pa.table(table.deletion_vectors()).to_pylist())
-
-
 # ---- Its log -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TableCommit:
-    """What one version has changed: the files that it added, and whether rows went away.
-
-    `columns` are those of the table from this version on, if it may have changed them.
-    """
-
-    version: int
-    added: tuple[TableFile, ...]
-    rewrites: bool
-    columns: tuple[str, ...]
-
-
-def commit_of(store: Store, version: int) -> TableCommit:
-    """Read one version. Files that compaction adds don't count: they have no new rows.
-
-    Raises `RuntimeError` for a version that is missing in the table's log, or damaged.
-    """
+def read_version(store: Store, version: int) -> Actions:
+    """Return what one version has changed. Raises `RuntimeError` if it is missing or damaged."""
+    name = f"{LOG}/{version:020}.json"
     try:
-        actions = _actions(store.read(_name(version)))
+        return _actions(store.read(name), f"{store.url}/{name}")
     except FileNotFoundError:
         raise RuntimeError(
             f"{store.url}: version {version} is no longer in the table's log, and the query has "
             "not read it. Start with a new checkpoint"
         ) from None
+
+
+def _actions(text: bytes, file: object) -> Actions:
+    """Raises `RuntimeError` for a commit that a power failure has left empty or torn."""
+    try:
+        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
     except ValueError:
-        raise RuntimeError(_DAMAGED.format(file=f"{store.url}/{_name(version)}")) from None
-    added = [action["add"] for action in actions if action.get("add", {}).get("dataChange")]
-    vectors = any(add.get("deletionVector") for add in added)
-    files = [
-        TableFile(unquote(add["path"]), add["size"], add.get("partitionValues") or {})
-        for add in added
-    ]
-    removes = any(action.get("remove", {}).get("dataChange") for action in actions)
-    columns = _columns(actions) if version else ()
-    return TableCommit(version, tuple(files), vectors or removes, columns)
+        actions = []
+    if not actions:
+        raise RuntimeError(
+            f"{file} is empty or damaged, as files may be after a power failure, and delta-rs may "
+            "skip it. Restore it from a backup. Without one: if it is the newest version, delete "
+            "it, and its batch is written again; else the rows of this version are lost"
+        )
+    return actions
 
-
-def _name(version: int) -> str:
-    return f"{LOG}/{version:020}.json"
-
-
-def _actions(text: bytes) -> list[dict[str, Any]]:
-    """Raises `ValueError` for a commit that is empty or torn."""
-    if not text.strip():
-        raise ValueError("empty")
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
-def _columns(actions: list[dict[str, Any]]) -> tuple[str, ...]:
-    schemas = [action["metaData"]["schemaString"] for action in actions if "metaData" in action]
-    return tuple(column["name"] for text in schemas for column in json.loads(text)["fields"])
-
-
-_DAMAGED = (
-    "{file} is empty or damaged, as files may be after a power failure, and delta-rs may skip it. "
-    "Restore it from a backup. Without one: if it is the newest version, delete it, and its batch "
-    "is written again; else the rows of this version are lost"
-)
 
 # ---- Tables in local folders ---------------------------------------------------------------------
 
 
-def _check_log(options: OptionValues) -> None:
-    """Raise `RuntimeError` for a commit that a power failure has left empty or torn.
-
-    To delta-rs, an empty one is a version without changes. Stores have no such objects.
-    """
+def _log_files(options: OptionValues) -> list[Path]:
+    """Return the files of the log, the newest version first; none for a table in a store."""
     folder = local_folder(options.path)
-    if folder is None:
-        return
-    names = _log_files(folder)
-    checkpoint = next((name[:20] for name in names if CHECKPOINT in name), "")
-    for name in filter(COMMIT.fullmatch, names):
-        if name < checkpoint:
+    return sorted((folder / LOG).glob("*"), reverse=True) if folder else []
+
+
+def _check_log(options: OptionValues) -> None:
+    """Raise `RuntimeError` for a damaged commit: to delta-rs, an empty one has no changes.
+
+    Stores have no such objects.
+    """
+    for file in _log_files(options):
+        if COMMIT.fullmatch(file.name):
+            _actions(file.read_bytes(), file)
+        elif CHECKPOINT in file.name:  # delta-rs starts from it
             break
-        try:
-            _actions((folder / LOG / name).read_bytes())
-        except ValueError:
-            raise RuntimeError(_DAMAGED.format(file=folder / LOG / name)) from None
 
 
-def _log_files(folder: Path) -> list[str]:
-    """Return the names of the files in the table's log, the newest version first."""
-    place = folder / LOG
-    files = place.iterdir() if place.is_dir() else ()
-    return sorted((file.name for file in files), reverse=True)
-
-
-def sync_commits(options: OptionValues, is_last: Callable[[list[dict[str, Any]]], bool]) -> None:
-    """Make the newest commits survive a power failure, back to the one that is `is_last`.
+def sync_commits(options: OptionValues, query: str | None = None, batch: int = 0) -> None:
+    """Make the newest commits survive a power failure, back to that of a batch, or only the newest.
 
     delta-rs syncs nothing in a local folder. First come the files that a commit adds, then itself.
     """
-    folder = local_folder(options.path)
-    if folder is None:
+    root, files = local_folder(options.path), _log_files(options)
+    if root is None:
         return
-    names = _log_files(folder)
-    for commit in (folder / LOG / name for name in filter(COMMIT.fullmatch, names)):
-        actions = _actions(commit.read_bytes())
-        for action in actions:
-            for kind in {"add", "cdc"} & action.keys():
-                _sync_file(folder, folder / unquote(action[kind]["path"]))
-        _sync_file(folder, commit)
-        if is_last(actions):
+    for commit in (file for file in files if COMMIT.fullmatch(file.name)):
+        actions = _actions(commit.read_bytes(), commit)
+        added = [action[kind] for action in actions for kind in {"add", "cdc"} & action.keys()]
+        for file in added:
+            _sync_file(root, root / unquote(file["path"]))
+        _sync_file(root, commit)
+        done = [action["txn"] for action in actions if "txn" in action]
+        if query is None or any((t["appId"], t["version"]) == (query, batch) for t in done):
             break
-    checkpoints = [name for name in names if CHECKPOINT in name][:1]
-    for name in (*checkpoints, "_last_checkpoint"):
-        _sync_file(folder, folder / LOG / name)
+    checkpoints = [file for file in files if CHECKPOINT in file.name][:1]
+    for file in (*checkpoints, root / LOG / "_last_checkpoint"):
+        _sync_file(root, file)
 
 
 def _sync_file(root: Path, file: Path) -> None:
