@@ -54,30 +54,8 @@ class Tape:
 
     def __init__(self, options: OptionValues, name: str, make: bool = False) -> None:
         self._options, self._name = options, name
-        store = Store(options, options.notes or f"{options.path}/_found", make)
-        if make:
-            store.check_conditional_writes("_check")
-        self._log = ObjectLog(store, name)
-        self.end = 0
-
-    def read_new(self) -> Iterator[ObjectInfo]:
-        """Yield the objects after `end`, and move `end` behind them.
-
-        At first these are all; later, those that another driver of this query has added.
-        """
-        for record in self._log.records(self.end):
-            if record["number"] >= self.end:
-                yield from (ObjectInfo(*fields) for fields in record["objects"])
-                self.end = record["end"]
-
-    def add(self, objects: list[ObjectInfo]) -> bool:
-        """Return False if another driver was faster; read what it has added, and try again."""
-        end = self.end + sum(map(length, objects))
-        if not self._log.append({"number": self.end, "end": end, "objects": objects}):
-            return False
-        self.end = end
-        self._log.join()
-        return True
+        self._store = Store(options, options.notes or f"{options.path}/_found", make)
+        self._log = ObjectLog(self._store, name)
 
     def places(self, start: int, end: int) -> Iterator[tuple[int, ObjectInfo]]:
         """Yield where the objects between two places begin, and some neighbors.
@@ -104,40 +82,49 @@ class Tape:
             )
 
 
-class Search:
+class Search(Tape):
     """Looks for new objects, and records them on the tape."""
 
     def __init__(self, options: OptionValues, name: str, start: int = 0) -> None:
-        self._options = options
         self._content = Content(Store(options, options.path))
-        self._tape = Tape(options, name, make=True)
+        super().__init__(options, name, make=True)
+        self._store.check_conditional_writes("_check")
         self._known: dict[str, str] = {}
-        self._next_look = 0.0
-        self._learn(self._tape.read_new())
-        self._tape.check_end(self._tape.end, start)
+        self._end, self._next_look = 0, 0.0
+        self._read_new()
+        self.check_end(self._end, start)
 
     def look(self) -> int:
         """Return the tape's end. Every `lookSeconds`, list the objects, and record new ones."""
         if time.monotonic() >= self._next_look:
             self._look()
             self._next_look = time.monotonic() + self._options.lookSeconds
-        return self._tape.end
+        return self._end
 
     def _look(self) -> None:
         after = max(self._known, default=None) if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         new = [info for info in listed if self._is_new(info)]
         while new:
-            record = new[:RECORD_OBJECTS]
-            if self._tape.add(record):
-                self._learn(record)
+            objects = new[:RECORD_OBJECTS]
+            end = self._end + sum(map(length, objects))
+            if self._log.append({"number": self._end, "end": end, "objects": objects}):
+                self._learn(objects, end)
+                self._log.join()
                 new = new[RECORD_OBJECTS:]
-            else:
-                self._learn(self._tape.read_new())
+            else:  # another driver of this query was faster
+                self._read_new()
                 new = [info for info in new if self._is_new(info)]
 
-    def _learn(self, objects: Iterable[ObjectInfo]) -> None:
+    def _read_new(self) -> None:
+        """Learn what is on the tape: at first everything, later what another driver has added."""
+        for record in self._log.records(self._end):
+            if record["number"] >= self._end:
+                self._learn([ObjectInfo(*fields) for fields in record["objects"]], record["end"])
+
+    def _learn(self, objects: list[ObjectInfo], end: int) -> None:
         self._known.update((info.key, info.tag) for info in objects)
+        self._end = end
 
     def _is_new(self, info: ObjectInfo) -> bool:
         known = self._known.get(info.key)
