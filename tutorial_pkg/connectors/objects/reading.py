@@ -52,7 +52,7 @@ PACKED = {
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]", re.DOTALL)
 
-Rows = Iterator[Any]
+Rows = Iterator[pa.RecordBatch]
 
 # ---- An object's bytes ---------------------------------------------------------------------------
 
@@ -91,11 +91,9 @@ def _pieces(store: Store, part: Part) -> Iterator[bytes]:
         yield store.read_range(part.info, at, min(at + TAIL, size))
 
 
-def _open(store: Store, info: ObjectInfo, whole: bool = True) -> Any:
-    """Open an object to be read from its beginning, to its end if it is read as a `whole`."""
-    part = Part(info, 0, info.size if whole else 0)
-    file: Any = io.BufferedReader(PartFile(store, part), SLICE)
-    unpack = _unpacking(info)
+def _open(store: Store, part: Part) -> Any:
+    """Open an object at the byte before a part; one that is compressed must be a single part."""
+    file, unpack = io.BufferedReader(PartFile(store, part), SLICE), _unpacking(part.info)
     return unpack(file) if unpack else file
 
 
@@ -107,17 +105,9 @@ def _unpacking(info: ObjectInfo) -> Callable[[Any], Any] | None:
 
 
 def _line_chunks(store: Store, part: Part) -> Iterator[bytes]:
-    """Yield the lines that begin in this part, some at a time, each with a newline.
-
-    A compressed object belongs to its first part.
-    """
-    at, end = max(0, part.start - 1), part.end
-    if not _unpacking(part.info):
-        file = io.BufferedReader(PartFile(store, part), SLICE)
-    elif part.start:
-        return
-    else:
-        file, end = _open(store, part.info), sys.maxsize
+    """Yield the lines that begin in this part, some at a time, each with a newline."""
+    file, at = _open(store, part), max(0, part.start - 1)
+    end = sys.maxsize if _unpacking(part.info) else part.end
     if part.start:
         at += len(file.readline())
     while at < end and (chunk := file.read(min(SLICE, end - at))):
@@ -138,18 +128,15 @@ def _without_mark(text: bytes) -> bytes:
 # ---- Its rows ------------------------------------------------------------------------------------
 
 
-def _lines(store: Store, part: Part, context: SplitContext) -> Rows:
+def _lines(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
     for chunk in _line_chunks(store, part):
-        lines = pa.RecordBatch.from_arrays([to_lines(chunk)], names=context.schema.names)
+        lines = pa.RecordBatch.from_arrays([to_lines(chunk)], schema.names)
         for first in range(0, lines.num_rows, BATCH_ROWS):
             yield lines.slice(first, BATCH_ROWS)
 
 
-def _jsonl(store: Store, part: Part, context: SplitContext) -> Rows:
-    arrow_schema = RowPacker(context.schema).arrow_schema
-    as_json = pa.schema(
-        [field.with_type(map_type(field.type, _json_type)) for field in arrow_schema]
-    )
+def _jsonl(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
+    as_json = pa.schema([field.with_type(map_type(field.type, _json_type)) for field in schema])
     parse = pa.json.ParseOptions(explicit_schema=as_json, unexpected_field_behavior="ignore")
     for chunk in _line_chunks(store, part):
         chunk.decode()  # Arrow would pass on invalid UTF-8
@@ -158,7 +145,7 @@ def _jsonl(store: Store, part: Part, context: SplitContext) -> Rows:
         read = pa.json.ReadOptions(block_size=max(1 << 20, len(chunk)))
         table = pa.json.read_json(io.BytesIO(chunk), read, parse)
         for batch in table.to_batches():
-            yield fit_batch(batch, arrow_schema, parses_text=True)
+            yield fit_batch(batch, schema, parses_text=True)
 
 
 def _json_type(kind: pa.DataType) -> pa.DataType:
@@ -167,13 +154,8 @@ def _json_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if is_text else kind
 
 
-def _csv(store: Store, part: Part, context: SplitContext) -> Rows:
-    """An object is not cut: a quoted value may have newlines, so a row may begin anywhere."""
-    if part.start:
-        return
-    schema, options = context.schema, context.options
-    arrow_schema = RowPacker(schema).arrow_schema
-    file = _open(store, part.info)
+def _csv(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
+    file, options = _open(store, part), context.options
     _without_mark(file.peek(4)[:4])
     names = _header(file, options.delimiter) if options.header else schema.names
     check_names(schema.names, names)
@@ -189,7 +171,7 @@ def _csv(store: Store, part: Part, context: SplitContext) -> Rows:
         pa.csv.ReadOptions(column_names=names),
         pa.csv.ParseOptions(delimiter=options.delimiter, newlines_in_values=True),
         pa.csv.ConvertOptions(
-            column_types={field.name: field.type for field in arrow_schema},
+            column_types={field.name: field.type for field in schema},
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -197,7 +179,7 @@ def _csv(store: Store, part: Part, context: SplitContext) -> Rows:
             include_missing_columns=True,
         ),
     )
-    yield from (fit_batch(batch, arrow_schema) for batch in reader)
+    yield from (fit_batch(batch, schema) for batch in reader)
 
 
 def _header(file: Any, delimiter: str) -> list[str]:
@@ -206,23 +188,20 @@ def _header(file: Any, delimiter: str) -> list[str]:
     return next(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), [])
 
 
-def _avro(store: Store, part: Part, context: SplitContext) -> Rows:
-    if part.start == 0:
-        with _open(store, part.info) as file:
-            schema = RowPacker(context.schema).arrow_schema
-            yield from avro.batches(file, schema, context.options.avroSchema)
+def _avro(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
+    with _open(store, part) as file:
+        yield from avro.batches(file, schema, context.options.avroSchema)
 
 
-def _parquet(store: Store, part: Part, context: SplitContext) -> Rows:
-    arrow_schema = RowPacker(context.schema).arrow_schema
+def _parquet(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
     file = parquet_file(ObjectFile(store, part.info))
     groups = [
         group
         for group in matching_groups(file, context.filters)
         if part.start <= _first_byte(file.metadata.row_group(group)) < part.end
     ]
-    for batch in batches_of_file(file, arrow_schema.names, row_groups=groups):
-        yield fit_batch(batch, arrow_schema)
+    for batch in batches_of_file(file, schema.names, row_groups=groups):
+        yield fit_batch(batch, schema)
 
 
 def _first_byte(group: Any) -> int:
@@ -230,7 +209,7 @@ def _first_byte(group: Any) -> int:
     return int(column.dictionary_page_offset or column.data_page_offset)
 
 
-ROWS: dict[str, Callable[[Store, Part, SplitContext], Rows]] = {
+ROWS: dict[str, Callable[[Store, Part, pa.Schema, SplitContext], Rows]] = {
     "lines": _lines,
     "jsonl": _jsonl,
     "csv": _csv,
@@ -246,13 +225,14 @@ def rows_of(store: Store, part: Part, context: SplitContext) -> Rows:
     of its rows are decoded before the first one is yielded.
     """
     check_flat(context.options.format, context.schema)
+    schema = RowPacker(context.schema).arrow_schema
     if context.options.deadLetters is None:
-        yield from _decoded(store, part, context)
+        yield from _decoded(store, part, schema, context)
         return
     with tempfile.TemporaryFile() as file:
         try:
-            with pa.ipc.new_stream(file, RowPacker(context.schema).arrow_schema) as stream:
-                for batch in _decoded(store, part, context):
+            with pa.ipc.new_stream(file, schema) as stream:
+                for batch in _decoded(store, part, schema, context):
                     stream.write_batch(batch)
         except ValueError as error:
             _set_aside(part, str(error), context.options)
@@ -261,10 +241,17 @@ def rows_of(store: Store, part: Part, context: SplitContext) -> Rows:
             yield from pa.ipc.open_stream(file)
 
 
-def _decoded(store: Store, part: Part, context: SplitContext) -> Rows:
-    if part.info.size:  # in some stores, an empty object stands for a folder
-        with _naming(part.info, context.options):
-            yield from ROWS[context.options.format](store, part, context)
+def _decoded(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
+    """Read what cannot be cut as a whole, with its first part. In CSV, values may have newlines."""
+    info, form = part.info, context.options.format
+    if not info.size:  # in some stores, an empty object stands for a folder
+        return
+    with _naming(info, context.options):
+        if form in ("csv", "avro") or (form != "parquet" and _unpacking(info)):
+            if part.start:
+                return
+            part = Part(info, 0, info.size)
+        yield from ROWS[form](store, part, schema, context)
 
 
 def _set_aside(part: Part, problem: str, options: OptionValues) -> None:
@@ -317,6 +304,7 @@ def schema_of(options: OptionValues) -> StructType | str:
     first = min(objects)
     with _naming(first, options):
         if options.format == "avro":
-            file = _open(store, first, whole=False)
-            return spark_schema(avro.arrow_schema(avro.schema_text(file)))
+            return spark_schema(
+                avro.arrow_schema(avro.schema_text(_open(store, Part(first, 0, 0))))
+            )
         return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))
