@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
@@ -35,39 +36,49 @@ def parquet_file(source: Any) -> pa.parquet.ParquetFile:
 
 def schema_of_file(file: pa.parquet.ParquetFile) -> pa.Schema:
     """Return the schema, with a time zone for INT96: Arrow omits it, though they are in UTC."""
-    leaves = iter(range(len(file.schema)))
+    kinds = [file.schema.column(leaf).physical_type for leaf in range(len(file.schema))]
+    if "INT96" not in kinds:
+        return file.schema_arrow
+    leaves = iter(kinds)
 
     def with_zone(kind: pa.DataType) -> pa.DataType:
-        return TIMESTAMP if file.schema.column(next(leaves)).physical_type == "INT96" else kind
+        return TIMESTAMP if next(leaves) == "INT96" else kind
 
     schema = file.schema_arrow
-    if all(file.schema.column(leaf).physical_type != "INT96" for leaf in range(len(file.schema))):
-        return schema
     return pa.schema(field.with_type(map_type(field.type, with_zone)) for field in schema)
 
 
 def batches_of_file(
-    file: pa.parquet.ParquetFile, names: Iterable[str], **options: Any
+    file: pa.parquet.ParquetFile,
+    names: Iterable[str],
+    filters: Sequence[Comparison] = (),
+    start: int = 0,
+    end: int = sys.maxsize,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the file's rows, with those of the columns that it has."""
+    """Yield rows with those of the columns that the file has.
+
+    They are those of the row groups that begin in these bytes, and whose statistics allow rows that
+    all `filters` want.
+    """
     schema = schema_of_file(file)
     check_names(names, schema.names)
     schema = pa.schema([schema.field(name) for name in names if name in schema.names])
-    for batch in file.iter_batches(columns=schema.names, **options):
+    groups = [
+        number
+        for number, group in enumerate(map(file.metadata.row_group, range(file.num_row_groups)))
+        if start <= _first_byte(group) < end and _may_match(group, filters)
+    ]
+    for batch in file.iter_batches(row_groups=groups, columns=schema.names):
         yield batch.select(schema.names).cast(schema) if schema.names else batch
 
 
-def matching_groups(file: pa.parquet.ParquetFile, filters: Sequence[Comparison]) -> list[int]:
-    """Return the row groups whose statistics allow rows that all filters want."""
-    return [
-        group
-        for group in range(file.num_row_groups)
-        if not filters or _may_match(file.metadata.row_group(group), filters)
-    ]
+def _first_byte(group: Any) -> int:
+    column = group.column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 def _may_match(group: Any, filters: Sequence[Comparison]) -> bool:
-    columns = [group.column(index) for index in range(group.num_columns)]
+    columns = [group.column(index) for index in range(group.num_columns if filters else 0)]
     known = {
         column.path_in_schema: (column.statistics.min, column.statistics.max)
         for column in columns

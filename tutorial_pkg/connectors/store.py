@@ -65,13 +65,7 @@ class Store:
             pages = obstore.list(self.client, prefix or None, offset=after, chunk_size=1000)
             return sorted(_info(meta) for page in pages for meta in page)
 
-        try:
-            return self._ask(look, prefix)
-        except exceptions.InvalidPathError as error:  # one such name fails the whole listing
-            raise ValueError(
-                f"{self.url} has an object whose name the client cannot parse; rename it: "
-                f"{short_text(error)}"
-            ) from None
+        return self._ask(look, prefix)
 
     def list_folders(self, prefix: str) -> list[str]:
         listing = self._ask(lambda: obstore.list_with_delimiter(self.client, prefix), prefix)
@@ -80,10 +74,8 @@ class Store:
     def check_folder(self) -> None:
         """Raise `ValueError` if the address is that of an object: nothing is below it."""
         parent, _, name = self.url.rpartition("/")
-        if self._folder or "://" not in parent:
-            return
         with suppress(PermissionError):  # a user may be allowed to see only what is below
-            if Store(self._options, parent).find(name):
+            if not self._folder and "://" in parent and Store(self._options, parent).find(name):
                 raise ValueError(
                     f"{self.url} is an object; load {parent}, with option `glob` {name}"
                 )
@@ -106,7 +98,7 @@ class Store:
         """Return an object, if it exists and the client can parse its name."""
         try:
             return _info(self._ask(lambda: obstore.head(self.client, key), key))
-        except (FileNotFoundError, ValueError, exceptions.InvalidPathError):
+        except (FileNotFoundError, ValueError):
             return None
 
     def write(self, key: str, content: bytes | IO[bytes]) -> ObjectInfo:
@@ -164,8 +156,11 @@ class Store:
             raise ReplacedError(short_text(error)) from None
         except exceptions.AlreadyExistsError:
             raise FileExistsError(f"{self.url}/{key}") from None
-        except exceptions.InvalidPathError:
-            raise
+        except exceptions.InvalidPathError as error:  # one such name fails a whole listing
+            raise ValueError(
+                f"{self.url} has an object whose name the client cannot parse; rename it: "
+                f"{short_text(error)}"
+            ) from None
         except exceptions.BaseError as error:
             if _is_refusal(error):
                 archived = f"`{key}` is archived; restore it, or exclude it with the option `glob`"

@@ -15,7 +15,6 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
@@ -151,8 +150,7 @@ def _check_keys(rows: pa.Table, key: Sequence[str]) -> None:
     """Raise `ValueError` for null keys, and for several rows with the same key."""
     if any(rows.column(name).null_count for name in key):
         raise ValueError(f"a row's key ({', '.join(key)}) must not be null")
-    counts = rows.group_by(list(key)).aggregate([([], "count_all")])
-    if pc.max(counts.column("count_all")).as_py() > 1:
+    if rows.group_by(list(key)).aggregate([]).num_rows < rows.num_rows:
         raise ValueError(
             f"a batch has several rows with the same key ({', '.join(key)}), and their order is "
             "unknown; keep one for each key: aggregate, or dropDuplicates"

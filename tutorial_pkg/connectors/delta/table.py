@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from tutorial_pkg.builder import Comparison, OptionValues
 from tutorial_pkg.connectors.arrow_columns import fit_batch, spark_schema
 from tutorial_pkg.connectors.delta.options import FORMAT
-from tutorial_pkg.connectors.parquet_files import batches_of_file, matching_groups, parquet_file
+from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file
 from tutorial_pkg.connectors.store import (
     ObjectFile,
     ObjectInfo,
@@ -108,10 +108,9 @@ class TableFile(NamedTuple):
         without rows that all `filters` want are left out.
         """
         file = parquet_file(ObjectFile(store, ObjectInfo(self.path, "", self.size)))
-        groups = matching_groups(file, filters)
         values = {name: v for name, v in {**self.values, **more}.items() if name in schema.names}
         names = [name for name in schema.names if name not in values]
-        for batch in batches_of_file(file, names, row_groups=groups):
+        for batch in batches_of_file(file, names, filters):
             for name, value in values.items():
                 column = _repeated(value, schema.field(name).type, batch.num_rows)
                 batch = batch.append_column(name, column)

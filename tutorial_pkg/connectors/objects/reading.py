@@ -29,12 +29,7 @@ from tutorial_pkg.connectors.objects import avro
 from tutorial_pkg.connectors.objects.object_log import Content
 from tutorial_pkg.connectors.objects.options import FORMAT
 from tutorial_pkg.connectors.objects.tape import Part, matches
-from tutorial_pkg.connectors.parquet_files import (
-    batches_of_file,
-    matching_groups,
-    parquet_file,
-    schema_of_file,
-)
+from tutorial_pkg.connectors.parquet_files import batches_of_file, parquet_file, schema_of_file
 from tutorial_pkg.connectors.store import ObjectFile, ObjectInfo, ReplacedError, Store
 from tutorial_pkg.core import dead_letters
 from tutorial_pkg.core.arrow_casts import check_names
@@ -194,19 +189,9 @@ def _avro(store: Store, part: Part, schema: pa.Schema, context: SplitContext) ->
 
 
 def _parquet(store: Store, part: Part, schema: pa.Schema, context: SplitContext) -> Rows:
-    file = parquet_file(ObjectFile(store, part.info))
-    groups = [
-        group
-        for group in matching_groups(file, context.filters)
-        if part.start <= _first_byte(file.metadata.row_group(group)) < part.end
-    ]
-    for batch in batches_of_file(file, schema.names, row_groups=groups):
+    file, filters = parquet_file(ObjectFile(store, part.info)), context.filters
+    for batch in batches_of_file(file, schema.names, filters, part.start, part.end):
         yield fit_batch(batch, schema)
-
-
-def _first_byte(group: Any) -> int:
-    column = group.column(0)
-    return int(column.dictionary_page_offset or column.data_page_offset)
 
 
 ROWS: dict[str, Callable[[Store, Part, pa.Schema, SplitContext], Rows]] = {
