@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -199,11 +199,9 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
 
-def visible(objects: list[ObjectInfo]) -> Iterator[ObjectInfo]:
+def visible(objects: list[ObjectInfo]) -> list[ObjectInfo]:
     """Leave out names that begin with `_` or `.`, and everything below them."""
-    for info in objects:
-        if not re.search(r"(^|/)[._]", info.key):
-            yield info
+    return [info for info in objects if not re.search(r"(^|/)[._]", info.key)]
 
 
 # ---- Local folders -------------------------------------------------------------------------------

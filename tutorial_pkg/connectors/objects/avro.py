@@ -50,14 +50,13 @@ _AVRO: dict[pa.DataType, Any] = {
 # ---- Reading -------------------------------------------------------------------------------------
 
 
-def schema_text(file: Any) -> str:
-    """Return the schema with which an object was written."""
-    return json.dumps(fastavro.reader(file).writer_schema)
-
-
-def arrow_schema(text: str) -> pa.Schema:
+def arrow_schema(schema: Any) -> pa.Schema:
     """Return the columns of records. Raises `ValueError` for types that Spark lacks."""
-    return pa.schema(map(_field, _fields(json.loads(text))))
+    return pa.schema(map(_field, _fields(schema)))
+
+
+def schema_of_file(file: Any) -> pa.Schema:
+    return arrow_schema(fastavro.reader(file).writer_schema)
 
 
 def batches(file: Any, columns: pa.Schema, schema: str | None) -> Iterator[pa.RecordBatch]:

@@ -67,9 +67,9 @@ class ObjectLog:
 
         The record before may reach beyond `first`.
         """
-        stretches = self._stretches()
-        start = max((each.first for each in stretches if each.first <= first), default=first)
-        for stretch in stretches:
+        joined, singles = self._stretches()
+        start = max((each.first for each in joined + singles if each.first <= first), default=first)
+        for stretch in joined + singles:
             if stretch.first >= start and (end is None or stretch.first < end):
                 yield from self._read(stretch)
 
@@ -80,19 +80,15 @@ class ObjectLog:
 
     def join(self) -> None:
         """Join the newest records, once there are enough of them."""
-        stretches = self._stretches()
-        place = len(stretches)
-        while place and stretches[place - 1].first == stretches[place - 1].last:
-            place -= 1
-        if len(stretches) - place < JOIN_AFTER:
+        joined, new = self._stretches()
+        if len(new) < JOIN_AFTER:
             return
-        size = sum(stretch.size for stretch in stretches[place:])
-        while place and stretches[place - 1].size < min(_GROWTH * size, JOIN_BYTES - size):
-            place -= 1
-            size += stretches[place].size
-        joined = stretches[place:]
-        lines = [_line(record) for stretch in joined for record in self._read(stretch)]
-        name = f"{joined[0].first:0{_DIGITS}}-{joined[-1].last:0{_DIGITS}}"
+        size = sum(stretch.size for stretch in new)
+        while joined and joined[-1].size < min(_GROWTH * size, JOIN_BYTES - size):
+            new.insert(0, joined.pop())
+            size += new[0].size
+        lines = [_line(record) for stretch in new for record in self._read(stretch)]
+        name = f"{new[0].first:0{_DIGITS}}-{new[-1].last:0{_DIGITS}}"
         self._store.create(f"{self._folder}/joined/{name}", b"".join(lines))
 
     def _key(self, number: int) -> str:
@@ -107,13 +103,13 @@ class ObjectLog:
             for name, info in zip(names, listed, strict=True)
         ]
 
-    def _stretches(self) -> list[Stretch]:
-        """Return objects that have each record once, as few as possible."""
-        chosen: list[Stretch] = []
+    def _stretches(self) -> tuple[list[Stretch], list[Stretch]]:
+        """Return joined and single records that have each record once, as few as possible."""
+        joined: list[Stretch] = []
         for stretch in sorted(self._list("joined"), key=lambda each: (each.first, -each.last)):
-            if not chosen or stretch.first > chosen[-1].last:
-                chosen.append(stretch)
-        return chosen + self._list("each", after=chosen[-1].last if chosen else -1)
+            if not joined or stretch.first > joined[-1].last:
+                joined.append(stretch)
+        return joined, self._list("each", after=joined[-1].last if joined else -1)
 
     def _read(self, stretch: Stretch) -> list[Record]:
         try:
@@ -141,11 +137,6 @@ def _line(record: Record) -> bytes:
 # ---- Manifests -----------------------------------------------------------------------------------
 
 
-def log_of(store: Store, query: str) -> ObjectLog:
-    """Return the manifests of one query. Their numbers are those of its batches."""
-    return ObjectLog(store, f"{FOLDER}/{query}")
-
-
 class Content:
     """The objects of a folder that count. A manifest is read only once."""
 
@@ -167,11 +158,8 @@ class Content:
                 yield from visible(listed)
                 return
         for query in sorted(self._store.list_folders(FOLDER)):
-            yield from self._published(query)
-
-    def _published(self, query: str) -> Iterator[ObjectInfo]:
-        manifests, last = log_of(self._store, query), self._read.get(query)
-        for record in manifests.records() if last is None else manifests.after(last):
-            self._read[query] = record["number"]
-            for key, _, size in record["objects"]:  # a copy of the folder has other tags
-                yield ObjectInfo(key, "", size)
+            manifests, last = ObjectLog(self._store, f"{FOLDER}/{query}"), self._read.get(query)
+            for record in manifests.records() if last is None else manifests.after(last):
+                self._read[query] = record["number"]
+                for key, _, size in record["objects"]:  # a copy of the folder has other tags
+                    yield ObjectInfo(key, "", size)

@@ -10,6 +10,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import re
 import sys
 import tempfile
@@ -278,7 +279,7 @@ def schema_of(options: OptionValues) -> StructType | str:
             '`.schema("id LONG, item STRING")`'
         )
     if options.avroSchema and options.format == "avro":
-        return spark_schema(avro.arrow_schema(options.avroSchema))
+        return spark_schema(avro.arrow_schema(json.loads(options.avroSchema)))
     store = Store(options, options.path)
     objects = [info for info in Content(store).news() if matches(options, info) and info.size]
     if not objects:
@@ -289,7 +290,5 @@ def schema_of(options: OptionValues) -> StructType | str:
     first = min(objects)
     with _naming(first, options):
         if options.format == "avro":
-            return spark_schema(
-                avro.arrow_schema(avro.schema_text(_open(store, Part(first, 0, 0))))
-            )
+            return spark_schema(avro.schema_of_file(_open(store, Part(first, 0, 0))))
         return spark_schema(schema_of_file(parquet_file(ObjectFile(store, first))))

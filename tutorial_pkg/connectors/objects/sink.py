@@ -12,7 +12,7 @@ from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
 from tutorial_pkg.builder import BatchContext, RowPacker, SinkBuilder, SinkContext, TargetContext
 from tutorial_pkg.connectors.arrow_columns import by_partition, check_flat, in_utc
 from tutorial_pkg.connectors.objects.avro import avro_schema
-from tutorial_pkg.connectors.objects.object_log import FOLDER, MARK, log_of
+from tutorial_pkg.connectors.objects.object_log import FOLDER, MARK, ObjectLog
 from tutorial_pkg.connectors.objects.options import FORMAT, WRITE
 from tutorial_pkg.connectors.objects.writing import ObjectDraft
 from tutorial_pkg.connectors.store import ObjectInfo, Store, log, visible
@@ -45,8 +45,7 @@ class ObjectUpload:
 
     def flush(self) -> Uploaded | None:
         """Announce the task's objects, then write them. Returns None for a task without rows."""
-        rows = sum(draft.rows for draft in self._drafts.values())
-        if not rows:
+        if not self._drafts:
             return None
         context, options = self._context, self._context.options
         store = Store(options, options.path)
@@ -55,7 +54,7 @@ class ObjectUpload:
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
         store.write(note, json.dumps(list(drafts)).encode())
         objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
-        return objects, rows
+        return objects, sum(draft.rows for draft in self._drafts.values())
 
     def close(self) -> None:
         for draft in self._drafts.values():
@@ -76,41 +75,40 @@ def _escape(text: str) -> str:
 
 def publish(context: BatchContext, handles: Sequence[Uploaded | None]) -> None:
     """Write the manifest, unless it exists: after a crash, or from another driver of the query."""
-    uploaded = [handle for handle in handles if handle]
-    store = Store(context.options, context.options.path)
-    manifests, rows = log_of(store, context.query), sum(count for _, count in uploaded)
+    store, batch = Store(context.options, context.options.path), context.batch
+    folder = f"{FOLDER}/{context.query}"
+    manifests, uploaded = ObjectLog(store, folder), [handle for handle in handles if handle]
     objects = [info for infos, _ in uploaded for info in infos]
-    last = max((later["number"] for later in manifests.after(context.batch)), default=None)
-    is_repeated(store.url, context.batch, last)
-    record = {"number": context.batch, "rows": rows, "objects": objects}
+    record = {"number": batch, "rows": sum(rows for _, rows in uploaded), "objects": objects}
+    later = [manifest["number"] for manifest in manifests.after(batch)]
+    is_repeated(store.url, batch, max(later, default=None))
     if uploaded and manifests.append(record):
         manifests.join()
-    elif manifest := manifests.read(context.batch):
-        is_repeated(store.url, context.batch, context.batch, manifest["rows"] == rows)
-    if not uploaded:
-        return
+    elif manifest := manifests.read(batch):
+        is_repeated(store.url, batch, batch, manifest["rows"] == record["rows"])
     try:
-        _remove_leftovers(store, context)
+        if uploaded:
+            _remove_leftovers(store, folder, batch)
     except (ConnectionError, PermissionError) as error:  # the batch is complete all the same
         log.warning("format `%s`: leftovers of dead tasks stay for now: %s", FORMAT, error)
 
 
-def _remove_leftovers(store: Store, context: BatchContext) -> None:
+def _remove_leftovers(store: Store, folder: str, newest: int) -> None:
     """Remove what this query's tasks wrote up to this batch, and no manifest names.
 
     A slow task may still upload. So its note stays for some batches, and is checked again.
     """
-    manifests, published = log_of(store, context.query), dict[int, set[str]]()
-    for note in store.listing(f"{FOLDER}/{context.query}/open"):
+    manifests, published = ObjectLog(store, folder), dict[int, set[str]]()
+    for note in store.listing(f"{folder}/open"):
         batch = int(note.key.rpartition("/")[2].partition("-")[0])
-        if batch > context.batch:
-            continue
+        if batch > newest:
+            break
         if batch not in published:
             manifest = manifests.read(batch) or {"objects": []}
             published[batch] = {key for key, *_ in manifest["objects"]}
         dead = [key for key in json.loads(store.read(note.key)) if key not in published[batch]]
         store.delete(dead)
-        if not dead or batch <= context.batch - SLOW_BATCHES:
+        if not dead or batch <= newest - SLOW_BATCHES:
             store.delete([note.key])
 
 
@@ -140,7 +138,7 @@ def check(context: TargetContext) -> None:
 def _mark(store: Store) -> None:
     if store.find(MARK):
         return
-    if next(visible(store.listing()), None):
+    if visible(store.listing()):
         raise ValueError(
             f"{store.url} has objects that no manifest names, and readers would ignore them from "
             "now on; choose an empty folder, or one that this sink has written"
