@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DayTimeIntervalType, StructType, TimeType
 
-from tests.unit.objects.folders import QUERY, options_of, rows
+from tests.unit.objects.folders import QUERY, options_of, rows, store_at
 from tests.values import NESTED, VALUES, comparable
 from tutorial_pkg.builder import FunctionError, RowPacker, SinkContext
 from tutorial_pkg.connectors.arrow_columns import check_flat
@@ -38,8 +38,9 @@ def test_extremes_survive_a_round_trip(tmp_path: Path, form: str) -> None:
         try:
             check_flat(form, schema)
             draft = ObjectDraft(options, batch.schema)
-            draft.add(batch)
-            (tmp_path / f"a.{form}").write_bytes(draft.finish().read())
+            draft.write(batch)
+            draft.finish()
+            store_at(tmp_path).write(f"a.{form}", draft.file)
             read = rows(tmp_path, schema, format=form)
         except (ValueError, FunctionError) as error:
             assert "`the column`" in str(error)

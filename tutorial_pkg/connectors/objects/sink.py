@@ -34,14 +34,16 @@ class ObjectUpload:
     def __init__(self, context: SinkContext) -> None:
         self._context, self._id = context, uuid.uuid4().hex
         self._drafts: dict[str, ObjectDraft] = {}
+        self._rows = 0
 
     def receive_batch(self, batch: pa.RecordBatch) -> None:
         batch, columns = in_utc(batch), self._context.options.partitionBy
+        self._rows += batch.num_rows
         for texts, rows in by_partition(batch, columns):
             folder = "".join(map(_folder, columns, texts))
             if folder not in self._drafts:
                 self._drafts[folder] = ObjectDraft(self._context.options, batch.schema)
-            self._drafts[folder].add(rows)
+            self._drafts[folder].write(rows)
 
     def flush(self) -> Uploaded | None:
         """Announce the task's objects, then write them. Returns None for a task without rows."""
@@ -53,8 +55,9 @@ class ObjectUpload:
         drafts = {f"{folder}part-{name}": draft for folder, draft in self._drafts.items()}
         note = f"{FOLDER}/{context.query}/open/{context.batch:020}-{self._id}"
         store.write(note, json.dumps(list(drafts)).encode())
-        objects = tuple(store.write(key, draft.finish()) for key, draft in drafts.items())
-        return objects, sum(draft.rows for draft in self._drafts.values())
+        for draft in drafts.values():
+            draft.finish()
+        return tuple(store.write(key, draft.file) for key, draft in drafts.items()), self._rows
 
     def close(self) -> None:
         for draft in self._drafts.values():

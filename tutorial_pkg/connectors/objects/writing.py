@@ -20,21 +20,11 @@ Finish = Callable[[], object]
 
 
 class ObjectDraft:
-    """An object that is being written. Once finished, `file` is at its beginning."""
+    """An object that is being written to `file`. It is complete after `finish`."""
 
     def __init__(self, options: OptionValues, schema: pa.Schema) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()
-        self.rows = 0
-        self._write, self._finish = WRITERS[options.format](self.file, schema, options)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._write(batch)
-        self.rows += batch.num_rows
-
-    def finish(self) -> IO[bytes]:
-        self._finish()
-        self.file.seek(0)
-        return self.file
+        self.write, self.finish = WRITERS[options.format](self.file, schema, options)
 
 
 def _parquet(file: Any, schema: pa.Schema, options: OptionValues) -> tuple[Write, Finish]:
