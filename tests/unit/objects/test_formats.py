@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import random
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -194,6 +195,18 @@ def test_name_in_different_case_is_an_error(tmp_path: Path, form: str) -> None:
     (tmp_path / "0").write_bytes(b"")  # Amazon's console makes one for each folder
     assert rows(tmp_path, ROW, format=form) == [{"id": 7, "item": "x"}]
     assert schema_of(tmp_path, form) == ROW
+
+
+def test_avro_schema_of_the_query(tmp_path: Path) -> None:
+    write_avro(tmp_path / "a", [avro_field("old", "long")], {"old": 7})
+    fields = [
+        {"name": "id", "type": "long", "aliases": ["old"]},
+        {"name": "item", "type": "string", "default": "x"},
+    ]
+    schema = json.dumps({"type": "record", "name": "row", "fields": fields})
+    assert rows(tmp_path, ROW, format="avro", avroSchema=schema) == [{"id": 7, "item": "x"}]
+    with pytest.raises(ValueError, match="option `avroSchema` must be JSON"):
+        rows(tmp_path, ROW, format="avro", avroSchema="x")
 
 
 def test_cast_that_changes_values_is_an_error(tmp_path: Path) -> None:

@@ -59,16 +59,15 @@ def schema_of_file(file: Any) -> pa.Schema:
     return arrow_schema(fastavro.reader(file).writer_schema)
 
 
-def batches(file: Any, columns: pa.Schema, schema: str | None) -> Iterator[pa.RecordBatch]:
+def batches(file: Any, columns: pa.Schema, schema: Any) -> Iterator[pa.RecordBatch]:
     """Yield an object's records with these columns; columns that it lacks are null.
 
     With a `schema`, Avro converts records to it, with its defaults and aliases. Raises `ValueError`
     for values that would change, and for a codec without its package.
     """
-    reader_schema = None if schema is None else json.loads(schema)
-    records: Any = fastavro.reader(file, reader_schema)
-    fields = {field["name"]: field for field in _fields(reader_schema or records.writer_schema)}
-    if reader_schema is None:
+    records: Any = fastavro.reader(file, schema)
+    fields = {field["name"]: field for field in _fields(schema or records.writer_schema)}
+    if schema is None:
         check_names(columns.names, fields)
     kinds = {name: _field(fields[name]).type for name in columns.names if name in fields}
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
     Option,
@@ -33,7 +35,7 @@ READ = (
     Option("format", choice("lines", "jsonl", "csv", "avro", "parquet"), "lines", "what to read"),
     Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
     Option("delimiter", delimiter, ",", "csv: between two values"),
-    Option("avroSchema", not_empty, None, "avro: read all objects with this schema, as JSON"),
+    Option("avroSchema", json.loads, None, "avro: read all objects with this schema", "JSON"),
     Option(
         "replaced",
         choice("report", "again", "refuse"),

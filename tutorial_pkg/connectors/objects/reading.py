@@ -10,7 +10,6 @@ import bz2
 import csv
 import gzip
 import io
-import json
 import re
 import sys
 import tempfile
@@ -279,7 +278,7 @@ def schema_of(options: OptionValues) -> StructType | str:
             '`.schema("id LONG, item STRING")`'
         )
     if options.avroSchema and options.format == "avro":
-        return spark_schema(avro.arrow_schema(json.loads(options.avroSchema)))
+        return spark_schema(avro.arrow_schema(options.avroSchema))
     store = Store(options, options.path)
     objects = [info for info in Content(store).news() if matches(options, info) and info.size]
     if not objects:
