@@ -231,7 +231,10 @@ def sync_folders(root: Path, path: Path) -> None:
 
 # ---- The client ----------------------------------------------------------------------------------
 
-CLIENT = ("timeout", "connect_timeout", "allow_http")  # settings of the client's HTTP
+CLIENT = {  # settings of the client's HTTP
+    *("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_ca_certificate"),
+    *("proxy_excludes", "proxy_url", "read_timeout", "root_certificate", "timeout", "user_agent"),
+}
 
 
 def storage_settings(options: OptionValues) -> dict[str, str]:
@@ -251,7 +254,7 @@ def _client(options: OptionValues, url: str, folder: Path | None) -> Any:
             raise ValueError(f"there is no folder {folder}")
         return LocalStore(prefix=folder)
     settings: Any = storage_settings(options)
-    client: Any = {name: settings.pop(name) for name in CLIENT if name in settings}
+    client: Any = {name: settings.pop(name) for name in CLIENT & settings.keys()}
     retries: Any = {
         "max_retries": 1000,
         "retry_timeout": timedelta(seconds=min(options.waitSeconds / 4, CLIENT_SECONDS)),

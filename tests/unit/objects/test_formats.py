@@ -26,10 +26,19 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tests.unit.objects.folders import VALUE, Query, batch_reader, rows, store_at, values
+from tests.unit.objects.folders import (
+    VALUE,
+    Query,
+    batch_reader,
+    options_of,
+    rows,
+    store_at,
+    values,
+)
 from tutorial_pkg.connectors.objects import ObjectsDataSource, reading
 from tutorial_pkg.connectors.objects.reading import _line_chunks
 from tutorial_pkg.connectors.objects.tape import Part
+from tutorial_pkg.connectors.store import Store
 from tutorial_pkg.connectors.store_options import address
 from tutorial_pkg.core.worker import CORES
 
@@ -123,6 +132,11 @@ WILD = ["s3://lake/*.txt", "s3://lake/a#b", "gs://b/c?d", "az://b/c%20d"]
 def test_address_that_clients_misread_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
         address(url)
+
+
+def test_settings_of_http_reach_the_client() -> None:
+    options = options_of("s3://b", **{"store.proxy_url": "http://localhost:1"})
+    assert "proxy_url" in Store(options, "s3://b").client.client_options
 
 
 # ---- JSON lines and CSV --------------------------------------------------------------------------
