@@ -10,7 +10,6 @@ from uuid import UUID
 
 import fastavro
 import pyarrow as pa
-from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, expand_schema
 
 from tutorial_pkg.connectors.arrow_columns import fit_batch
@@ -70,16 +69,13 @@ def batches(file: Any, columns: pa.Schema, schema: Any) -> Iterator[pa.RecordBat
     if schema is None:
         check_names(columns.names, fields)
     kinds = {name: _field(fields[name]).type for name in columns.names if name in fields}
-    try:
-        while rows := list(islice(records, BATCH_ROWS)):
-            arrays = {
-                name: _column([row.get(name) for row in rows], kind, columns.field(name).type)
-                for name, kind in kinds.items()
-            }
-            batch = pa.RecordBatch.from_pydict(arrays or {"": pa.nulls(len(rows))})
-            yield fit_batch(batch, columns)
-    except SchemaResolutionError as error:
-        raise ValueError(str(error)) from error
+    while rows := list(islice(records, BATCH_ROWS)):
+        arrays = {
+            name: _column([row.get(name) for row in rows], kind, columns.field(name).type)
+            for name, kind in kinds.items()
+        }
+        batch = pa.RecordBatch.from_pydict(arrays or {"": pa.nulls(len(rows))})
+        yield fit_batch(batch, columns)
 
 
 def _fields(schema: Any) -> list[dict[str, Any]]:
