@@ -124,15 +124,13 @@ def check(context: TargetContext) -> None:
     check_flat(options.format, schema)
     if options.format == "avro":
         avro_schema(RowPacker(schema).arrow_schema)
-    kinds = {field.name: field.dataType for field in schema}
-    for name in options.partitionBy:
-        kind = kinds.get(name)
-        if not isinstance(kind, StringType | IntegralType | DateType | BooleanType):
-            actual = kind.simpleString() if kind else "missing"
-            raise ValueError(
-                "option `partitionBy` takes columns of strings, integers, dates and booleans; "
-                f"`{name}` is {actual}"
-            )
+    fit = StringType | IntegralType | DateType | BooleanType
+    names = {field.name for field in schema if isinstance(field.dataType, fit)}
+    if unfit := sorted(set(options.partitionBy) - names):
+        raise ValueError(
+            "option `partitionBy` takes columns of strings, integers, dates and booleans, got "
+            f"{unfit} of {schema.simpleString()}"
+        )
     store = Store(options, options.path, make=True)
     store.check_conditional_writes(FOLDER)
     _mark(store)

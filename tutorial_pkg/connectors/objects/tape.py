@@ -96,12 +96,8 @@ class Search(Tape):
 
     def look(self) -> int:
         """Return the tape's end. Every `lookSeconds`, list the objects, and record new ones."""
-        if time.monotonic() >= self._next_look:
-            self._look()
-            self._next_look = time.monotonic() + self._options.lookSeconds
-        return self._end
-
-    def _look(self) -> None:
+        if time.monotonic() < self._next_look:
+            return self._end
         after = max(self._known, default=None) if self._options.keysGrow else None
         listed = [info for info in self._content.news(after) if matches(self._options, info)]
         new = [info for info in listed if self._is_new(info)]
@@ -115,6 +111,8 @@ class Search(Tape):
             else:  # another driver of this query was faster
                 self._read_new()
                 new = [info for info in new if self._is_new(info)]
+        self._next_look = time.monotonic() + self._options.lookSeconds
+        return self._end
 
     def _read_new(self) -> None:
         """Learn what is on the tape: at first everything, later what another driver has added."""
@@ -127,20 +125,19 @@ class Search(Tape):
         self._end = end
 
     def _is_new(self, info: ObjectInfo) -> bool:
-        known = self._known.get(info.key)
+        known, replaced = self._known.get(info.key), self._options.replaced
         if known is None or not info.tag or known == info.tag:
             return known is None
-        if self._options.replaced == "refuse":
-            raise ReplacedError(f"`{info.key}` was replaced after it was found: {HINT}")
-        again: bool = self._options.replaced == "again"
-        then = "it is read again" if again else f"its new content is not read: {HINT}"
-        log.warning("%s: `%s` was replaced; %s", self._options.path, info.key, then)
-        if not again:
+        text = (
+            f"`{info.key}` was replaced after it was found, and option `replaced` is {replaced}: "
+            "write new objects under new names"
+        )
+        if replaced == "refuse":
+            raise ReplacedError(text)
+        log.warning("%s: %s", self._options.path, text)
+        if replaced == "report":
             self._known[info.key] = info.tag
-        return again
-
-
-HINT = "option `replaced` says what to do with such objects; write new ones under new names"
+        return bool(replaced == "again")
 
 
 def matches(options: OptionValues, info: ObjectInfo) -> bool:
