@@ -132,14 +132,11 @@ def _added_files(context: SplitContext, store: Store, version: int) -> list[Tabl
             "appended rows cannot express. Option `changes` reads them from the table's change "
             "feed; `rewritten=skip` leaves such versions out"
         )
-    return (
-        []
-        if is_rewritten
-        else [
-            TableFile(unquote(add["path"]), add["size"], add.get("partitionValues") or {})
-            for add in added
-        ]
-    )
+    files = [
+        TableFile(unquote(add["path"]), add["size"], add.get("partitionValues") or {})
+        for add in added
+    ]
+    return [] if is_rewritten else files
 
 
 def _changes(
