@@ -1,7 +1,7 @@
 """Kill the process of a learner's store in every line of its `append`, and count the lines.
 
-As a script: `FILE FOLDER`, where FILE has the pickled class; it prints an `Outcome`, or what is
-wrong even without a crash.
+As a script: `FOLDER`, and the pickled class as its input. It prints an `Outcome`, or what is wrong
+even without a crash.
 """
 
 from __future__ import annotations
@@ -41,44 +41,38 @@ class Outcome(NamedTuple):
 def crash_everywhere(store: type) -> Outcome:
     """Try the class in another process, which may be killed."""
     with tempfile.TemporaryDirectory() as folder:
-        pickled = Path(folder) / "store"
-        pickled.write_bytes(cloudpickle.dumps(store))
-        command = [sys.executable, "-m", __name__, str(pickled), folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", __name__, folder]
+        pickled = cloudpickle.dumps(store)
+        done = subprocess.run(command, input=pickled, capture_output=True, check=False)
     if done.returncode:
-        text = f"Your class: {done.stderr.strip().splitlines()[-1]}. Both calls of append() must "
-        text += "show in lines() and position() of a new object, even if a write was cut short."
-        raise Wrong(text)
+        text = f"Your class: {done.stderr.decode().strip().splitlines()[-1]}. Both calls of "
+        text += "append() must show in lines() and position() of a new object, even if a write "
+        raise Wrong(f"{text}was cut short.")
     return Outcome(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def _outcome(store: Any, folder: Path) -> Outcome:
     whole = folder / "whole"
     whole.mkdir()
-    if store(whole).position() != 0:
-        sys.exit(f"{store(whole).position()!r} as the position of an empty folder")
-    _block(store, whole, 0, FIRST)
+    empty = store(whole).position()
+    store(whole).append(LINES[:FIRST], FIRST)
     before = _contents(whole)
-    _block(store, whole, FIRST, SECOND)
-    after = _contents(whole)
-    lines = list(store(whole).lines())
-    if lines != LINES[:SECOND] or store(whole).position() != SECOND:
-        sys.exit(f"{len(lines)} lines and the position {store(whole).position()}")
-    places = itertools.chain(_killed(store, folder), _cut(folder, whole, before, after))
-    crashes = [_resume(store, place) for place in places]
+    store(whole).append(LINES[FIRST:SECOND], SECOND)
+    lines, position = list(store(whole).lines()), store(whole).position()
+    if (empty, lines, position) != (0, LINES[:SECOND], SECOND):
+        text = f"the position {empty!r} of an empty folder; later "
+        sys.exit(f"{text}{len(lines)} lines and the position {position}")
+    crashes = [_resume(store, place) for place in _killed(store, folder)]
+    crashes += [_resume(store, place) for place in _cut(whole, before, folder)]
     return Outcome(len(crashes), *map(sum, zip(*crashes, strict=True)))
-
-
-def _block(store: Any, place: Path, start: int, end: int) -> None:
-    place.mkdir(exist_ok=True)
-    store(place).append(LINES[start:end], end)
 
 
 def _killed(store: Any, folder: Path) -> Iterator[Path]:
     """Yield folders in which a process has died in the first, second … line of `append`."""
     for number in itertools.count(1):
         place = folder / f"killed-{number}"
-        _block(store, place, 0, FIRST)
+        place.mkdir()
+        store(place).append(LINES[:FIRST], FIRST)
         child = os.fork()
         if not child:
             _append_and_die(store(place), number)
@@ -101,26 +95,26 @@ def _append_and_die(store: Any, number: int) -> None:
     os._exit(0)
 
 
-Contents = dict[tuple[str, int], bytes]  # by the file's name and inode
-
-
-def _contents(place: Path) -> Contents:
+def _contents(place: Path) -> dict[Any, bytes]:
+    """Return the contents of files by path and inode."""
     files = [file for file in place.rglob("*") if file.is_file()]
-    return {(str(file.relative_to(place)), file.stat().st_ino): file.read_bytes() for file in files}
+    return {(file.relative_to(place), file.stat().st_ino): file.read_bytes() for file in files}
 
 
-def _cut(folder: Path, whole: Path, before: Contents, after: Contents) -> Iterator[Path]:
+def _cut(whole: Path, before: dict[Any, bytes], folder: Path) -> Iterator[Path]:
     """Yield folders in which a write to the only changed file was cut short."""
-    changed = [file for file, content in after.items() if content != before.get(file)]
-    if len(changed) == 1 and changed[0] in before:  # one file, and not a new one in its place
-        old, new = before[changed[0]], after[changed[0]]
-        if new.startswith(b"SQLite"):
-            return  # it has a journal
-        for size in range(len(old) if new.startswith(old) else 0, len(new)):
-            place = folder / f"cut-{size}"
-            shutil.copytree(whole, place)
-            (place / changed[0][0]).write_bytes(new[:size])
-            yield place
+    changed = [item for item in _contents(whole).items() if item[1] != before.get(item[0])]
+    if len(changed) != 1 or changed[0][0] not in before:
+        return  # several files, or a new one in place of the old one
+    [(file, new)] = changed
+    old = before[file]
+    if new.startswith(b"SQLite"):
+        return  # it has a journal
+    for size in range(len(old) if new.startswith(old) else 0, len(new)):
+        place = folder / f"cut-{size}"
+        shutil.copytree(whole, place)
+        (place / file[0]).write_bytes(new[:size])
+        yield place
 
 
 def _resume(store: Any, place: Path) -> tuple[int, int]:
@@ -132,5 +126,4 @@ def _resume(store: Any, place: Path) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    pickled = Path(sys.argv[1]).read_bytes()
-    print(json.dumps(_outcome(cloudpickle.loads(pickled), Path(sys.argv[2]))))
+    print(json.dumps(_outcome(cloudpickle.loads(sys.stdin.buffer.read()), Path(sys.argv[1]))))
