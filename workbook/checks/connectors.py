@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from email.message import Message
+from email import message_from_string
 from typing import Any
 from unittest import mock
 
@@ -13,54 +13,45 @@ import psycopg
 from pyspark.sql import Row
 
 from spark_connector_tests import Report
-from workbook.checks.trial import (
-    Follower,
-    context_of,
-    filled,
-    must_keep_all,
-    own_database,
-    scratch,
-    snapshot_of,
-)
-from workbook.checks.verdict import exercise, expect, must_be, show
+from workbook.checks import trial
+from workbook.checks.verdict import Case, compare, exercise, expect, must_be, show
 from workbook.weather import Weather
+
+_REMOVED = "removed a letter; expected that it stays, because the log lacks it."
 
 
 @exercise("class Once(Mailbox)")
 def check_09_1(answer: Any, mailbox: type, acknowledge: Callable[..., None]) -> str:
     """Does the class `answer` read each letter once, even if the process dies?"""
-    with scratch() as folder:
-        context = context_of(letters=str(folder))
-        state, added = answer(context), []
+    with trial.scratch() as folder:
+        context = trial.context_of(letters=str(folder))
+        state = answer(context)
 
         def fill(number: int) -> list[Any]:
             (folder / f"{number}.txt").write_text(f"letter {number}")
-            return filled(state)
+            return trial.filled(state)
 
-        for number in (2, 3):
-            added += fill(number)
-            snapshot_of(state)
         why = "a letter is handed out once. Try not to change `self.handed` in `snapshot`."
-        must_be(added, ["letter 2", "letter 3"], "`fill` added", why)
+        for number in (2, 3):
+            must_be(fill(number), [f"letter {number}"], "`fill` added", why)
+            trial.snapshot_of(state)
         (folder / "1.txt").write_text("letter 1")  # after `fill`, so it isn't in the log
-        snapshot = snapshot_of(state)
-        text = "`snapshot` removed a letter; expected that it stays, because the log lacks it."
-        expect((folder / "2.txt").exists(), text)
+        snapshot = trial.snapshot_of(state)
+        expect((folder / "2.txt").exists(), f"`snapshot` {_REMOVED}")
         acknowledge(state, ["2.txt"])
         fill(1)  # the process dies before this letter and the next snapshot are on disk
         state = answer(context)
         state.restore([snapshot])
         why = "the snapshot must name letters 2 and 3, which are in the log. Letter 1 is not."
-        must_be(filled(state), ["letter 1"], "After a restart `fill` added", why)
+        must_be(trial.filled(state), ["letter 1"], "After a restart `fill` added", why)
         acknowledge(state, ["1.txt"])
         names = [file.name for file in folder.iterdir()]
         must_be(names, [], "After a restart there are still", "`restore` should acknowledge them.")
         for number in range(100, 200):
             fill(number)
             acknowledge(state, [f"{number}.txt"])
-        text = f"After 100 acknowledged letters a snapshot is {show(snapshot_of(state))}; expected "
-        text += "fewer than 300 characters, because it must not grow. Try `self.handed` alone."
-        expect(len(str(snapshot_of(state))) < 300, text)
+        text = "Your snapshot grows with each letter, even if all are acknowledged; expected fewer "
+        expect(len(str(trial.snapshot_of(state))) < 300, f"{text}names. Try `self.handed` alone.")
     return "No letter arrives twice, and none stays in the folder."
 
 
@@ -69,14 +60,15 @@ def check_09_2(answer: Callable[..., None], feeds: type) -> str:
     """Does `answer` resume from snapshots of a different number of instances of `feeds`?"""
     snapshots = [{"c": 5, "e": 4}, {"b": 7, "d": 6, "f": 7}]  # of two instances; sensor a is new
     expected = [("a", 0), ("b", 7), ("c", 5), ("d", 6), ("e", 4), ("f", 7)]
-    for count in (2, 3, 1):
-        states = [feeds(context_of(index, count)) for index in range(count)]
+
+    def positions_with(count: int) -> Any:
+        states = [feeds(trial.context_of(index, count)) for index in range(count)]
         for state in states:
             answer(state, deepcopy(snapshots))
-        positions = sorted(pair for state in states for pair in state.next.items())
-        what = f"With the snapshots {snapshots} and now {count} instances they resume at"
-        why = "each instance looks in *all* snapshots for its own sensors. Try feeds.next."
-        must_be(positions, expected, what, why)
+        return sorted(pair for state in states for pair in state.next.items())
+
+    why = f"each instance looks in *all* snapshots, {snapshots}, for its own sensors (feeds.next)."
+    compare(positions_with, [Case((count,), expected, why) for count in (2, 3, 1)])
     return "Each sensor resumes where it was, on whichever instance."
 
 
@@ -91,7 +83,7 @@ _UPSERTS: Any = (  # rows, and the prices afterwards
 @exercise("def upsert(connection, rows)")
 def check_10_1(answer: Callable[..., Any], uri: str) -> str:
     """Does `answer(connection, rows)` set prices by item, so that repeats change nothing?"""
-    with own_database(uri) as own, psycopg.connect(own) as connection:
+    with trial.own_database(uri) as own, psycopg.connect(own) as connection:
         connection.execute("CREATE TABLE prices (item INT PRIMARY KEY, euros INT)")
         connection.commit()
         for rows, expected in _UPSERTS:
@@ -125,15 +117,15 @@ _TIDY: Any = (  # query, batch, what it stages by handle, handles; orders and st
 @exercise("def tidy(context, handles)")
 def check_10_2(answer: Callable[..., Any], uri: str) -> str:
     """Does `answer(context, handles)` publish each batch once and clear away what is its own?"""
-    with own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
+    with trial.own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
         database.execute(_TABLES)
         with suppress(psycopg.Error):
-            answer(context_of(query="other", batch=0, uri=own), ["bad"])  # its INSERT fails
+            answer(trial.context_of(query="other", batch=0, uri=own), ["bad"])  # its INSERT fails
         for query, batch, stages, handles, *expected in _TIDY:
             for handle, item in stages.items():
                 row = (handle, query, batch, item)
                 database.execute("INSERT INTO staged VALUES (%s, %s, %s, %s, 5)", row)
-            answer(context_of(query=query, batch=batch, uri=own), list(handles))
+            answer(trial.context_of(query=query, batch=batch, uri=own), list(handles))
             items = database.execute("SELECT item FROM orders ORDER BY 1").fetchall()
             staged = database.execute("SELECT DISTINCT query, batch FROM staged ORDER BY 1, 2")
             what = f"After batch {batch} of query `{query}`, orders and stages are"
@@ -154,7 +146,7 @@ def check_11_1(answer: Any) -> str:
 @exercise("def describe(sink, folder)")
 def check_11_2(answer: Callable[..., Any]) -> str:
     """Does `answer(sink, folder)` describe a sink so that the kit can count its rows?"""
-    with scratch() as folder:
+    with trial.scratch() as folder:
         described = answer("a sink", folder)
         right = described.format == "a sink" and str(described.options.get("path")) == str(folder)
         text = f"You returned {show(described)}; expected the sink, and the option path. Try "
@@ -170,13 +162,12 @@ def check_11_2(answer: Callable[..., Any]) -> str:
 @exercise("class Mended")
 def check_11_3(answer: Any, examine: Callable[[type], Report]) -> str:
     """Does the class `answer` keep every promise that `examine` tries?"""
-    with scratch() as folder:
+    with trial.scratch() as folder:
         (folder / "1.txt").write_text("1")
-        filled(answer(context_of(letters=str(folder))))
-        text = "`fill` removed a letter; expected that it stays, because the log lacks it."
-        expect((folder / "1.txt").exists(), text)
+        trial.filled(answer(trial.context_of(letters=str(folder))))
+        expect((folder / "1.txt").exists(), f"`fill` {_REMOVED}")
     report = examine(answer)
-    must_keep_all(report)
+    trial.must_keep_all(report)
     return f"{len(report.verdicts)} promises were tried, and all are kept."
 
 
@@ -186,7 +177,7 @@ def check_12_1(answer: Any) -> str:
     degrees = [20.25 - number / 2 for number in range(280)]
     service = Weather(page=70)  # a page may have fewer readings than 100, even if more follow
     try:
-        follower = Follower(answer, url=f"{service.url}/hill")
+        follower = trial.Follower(answer, url=f"{service.url}/hill")
         for end in (0, 250, 250, 280):
             service.measure("hill", degrees[len(follower.rows) : end])
             follower.read_batch()
@@ -200,55 +191,49 @@ def check_12_1(answer: Any) -> str:
     return "It reads to the last page, and no further than `end`."
 
 
-_BUSY, _OK = (503, None), (200, None)
-_RESPONSES: Any = (  # (status, Retry-After) of each, and the accepted pauses
-    ([(404, "3"), _OK], ([],)),
-    ([(429, "3"), (503, "2"), _OK], ([3, 2],)),
-    ([_BUSY, _BUSY, _BUSY, _OK], ([1, 2, 4],)),
-    ([(429, "5"), _BUSY, _OK], ([5, 2], [5, 1])),  # the task leaves it open
-    ([_BUSY] * 5 + [_OK], ([1, 2, 4, 8],)),
-    ([(429, "3600"), _OK], ([],)),
-    ([(429, "0")] * 31 + [_OK], ([1] * 30,)),
-)
+_BUSY, _OK = (503, ""), (200, "")
+_PATIENCE = [  # status and Retry-After of each response; the pauses
+    Case(((404, "3"), _OK), [], "waiting does not help after a 404."),
+    Case(((429, "3"), (503, "2"), _OK), [3, 2], "Retry-After counts after 429 and 503."),
+    Case((_BUSY, _BUSY, _BUSY, _OK), [1, 2, 4], "without Retry-After each pause doubles."),
+    Case((*[_BUSY] * 5, _OK), [1, 2, 4, 8], "with 16 s more it would be over 30 s in all."),
+    Case(((429, "3600"), _OK), [], "an hour is more than 30 s. Return the last response."),
+    Case((*[(429, "0")] * 31, _OK), [1] * 30, "a pause has at least 1 s, and all have 30 s."),
+]
 
 
 @exercise("def patiently(ask, sleep)")
 def check_12_2(answer: Callable[..., Any]) -> str:
     """Does `answer` wait, ask again, and give up in time?"""
-    for script, accepted in _RESPONSES:
-        responses: list[Any] = []
-        for status, seconds in script:
-            headers = Message()
-            if seconds is not None:
-                headers["Retry-After"] = seconds
-            responses.append((status, headers, {"readings": []} if status == 200 else None))
+
+    def pauses_after(*script: tuple[int, str]) -> Any:
+        responses = [
+            (status, message_from_string(f"Retry-After: {seconds}" if seconds else ""), None)
+            for status, seconds in script
+        ]
         ask, sleep = mock.Mock(side_effect=responses), mock.Mock()
         result = answer(ask, sleep)
-        pauses = [call.args[0] for call in sleep.call_args_list]
-        what = f"The responses were {show(script)}; it"
-        text = f"{what} slept for {show(pauses)} s; expected {accepted[0]}, because after 429 or "
-        text += "503 it follows Retry-After, or doubles from 1 s, at least 1 s and 30 s in all."
-        expect(pauses in accepted, text)
-        why = "it asks once, and once more after each pause, and returns the last response."
-        must_be(result, responses[len(pauses)], f"{what} returned", why)
+        seconds = [call.args[0] for call in sleep.call_args_list]
+        is_last = result == responses[len(seconds)]
+        return seconds if is_last else f"{show(result)} after pauses of {seconds} s"
+
+    compare(pauses_after, _PATIENCE)
     return "It waits as long as the service asks, and not forever."
 
 
 @exercise("def key(context, row)")
 def check_12_3(answer: Callable[..., Any]) -> str:
     """Is the key of a row the same when its batch is repeated, and different for any other row?"""
-    places, keys_so_far = [context_of(index) for index in range(3)], set[str]()
+    places, keys_so_far = [trial.context_of(index) for index in range(3)], set[str]()
     for name in [f"{station}-{n}" for station in ("hill", "valley") for n in range(150)]:
         row = Row(id=name, degrees=-1.0)
         keys = {answer(place, row) for place in places}
         with mock.patch("builtins.hash", lambda _: 7):  # in another process texts hash differently
             keys.add(answer(places[0], row))
-        text = f"For reading {name} you returned {show(keys)}; expected one key, because a "
-        expect(len(keys) == 1, f"{text}restart may put it into another task. Try row.id.")
-        [key] = keys
-        text = f"You returned {key!r}; expected a str for a header. Try an f-string."
-        expect(isinstance(key, str) and key, text)
-        text = f"For reading {name} you returned {key!r}; expected a new key, because an earlier "
-        expect(key not in keys_so_far, f"{text}reading has it. Try row.id.")
-        keys_so_far.add(key)
+        text = f"For reading {name} you returned {show(keys)}; expected one str, because a restart "
+        is_one = len(keys) == 1 and all(isinstance(key, str) and key for key in keys)
+        expect(is_one, f"{text}may put it into another task. Try row.id.")
+        text = f"For reading {name} you returned {show(keys)}; expected a new key, because an "
+        expect(not keys & keys_so_far, f"{text}earlier reading has it. Try row.id.")
+        keys_so_far |= keys
     return "The same row always has the same key, and no other row has it."

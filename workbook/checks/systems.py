@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Timer
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import psycopg
 import pyarrow as pa
@@ -24,21 +25,9 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor
 
 from workbook.batches import post, stream_of
+from workbook.checks import trial
 from workbook.checks.crashes import crash_everywhere
-from workbook.checks.trial import (
-    SECONDS,
-    Follower,
-    context_of,
-    filled,
-    no_file_in_place,
-    own_database,
-    rows_after_restart,
-    run_and_restart,
-    scratch,
-    session,
-    snapshot_of,
-)
-from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, must_be, show
+from workbook.checks.verdict import Case, compare, exercise, expect, must_be
 from workbook.trading import OPENING, SCHEMA, Trade
 
 _ORDERS_TABLE = """
@@ -54,12 +43,12 @@ _OPEN_SECONDS = 3  # a `look` that waits for open transactions is right, too
 @exercise("(look, read)")
 def check_14_1(answer: Any, uri: str) -> str:
     """Does the pair `(look, read)` read each order once, however late its transaction commits?"""
-    with own_database(uri) as own, ExitStack() as stack:
+    with trial.own_database(uri) as own, ExitStack() as stack:
         database, learners, slow = (
             stack.enter_context(psycopg.connect(own, autocommit=number < 2)) for number in range(3)
         )
         database.execute(_ORDERS_TABLE)
-        follower = Follower(answer, learners, uri=own)
+        follower = trial.Follower(answer, learners, uri=own)
         follower.read_batch()
         database.execute(_INSERT, ["1"])
         follower.read_until([(1, "1")], "order 1 is committed, and no transaction is open.")
@@ -89,14 +78,14 @@ def check_15_1(answer: Any, uri: str) -> str:
     admin.create_topics([NewTopic(topic, 2)])[topic].result()
     producer, why = Producer(settings), "each record arrives once, as (partition, offset, value)."
     with closing(Consumer(settings)) as consumer:
-        follower = Follower(answer, consumer, topic=topic)
+        follower = trial.Follower(answer, consumer, topic=topic)
         for partitions in ((), (0, 0, 0), (0, 1), (1, 1, 0)):
             follower.read_batch()  # once more while nothing is new
             for partition in partitions:
                 offset = sum(place[0] == partition for place in expected)
                 expected.append((partition, offset, f"record {len(expected)}"))
                 producer.produce(topic, expected[-1][2], partition=partition)
-            expect(not producer.flush(SECONDS), "The broker does not respond. Restart it.")
+            expect(not producer.flush(trial.SECONDS), "The broker does not respond. Restart it.")
             follower.read_until(sorted(expected), why)
         follower.read_again()
     return "Each record arrives once, and `read` can be called again."
@@ -120,36 +109,36 @@ def check_18_1(answer: Callable[..., Any]) -> str:
 
     def alarms_for_lags_and_late_rows(*columns: list[Any]) -> Any:
         batches = zip(*columns, strict=True)
-        return answer([SimpleNamespace(lag=lag, late_rows=late) for lag, late in batches])
+        return sorted(answer([SimpleNamespace(lag=lag, late_rows=late) for lag, late in batches]))
 
-    key = lambda result: sorted(result) if isinstance(result, list | tuple | set) else result  # noqa: E731
-    compare(alarms_for_lags_and_late_rows, _ALARMS, key)
+    compare(alarms_for_lags_and_late_rows, _ALARMS)
     return "It rings when it should, and only then."
+
+
+_NEXT = "those are the next rows of each sensor. Version 1 saved the number of sensor a."
+_SNAPSHOTS = [  # the first snapshot, and the number of restarts
+    Case((None, 0), [("a", 0), ("a", 1), ("b", 0), ("b", 1)], "both start at 0. Try `__init__`."),
+    Case((40, 1), [("a", 40), ("a", 41), ("b", 0), ("b", 1)], _NEXT),
+    Case((40, 2), [("a", 42), ("a", 43), ("b", 2), ("b", 3)], _NEXT),
+    Case(({"version": 3, "next": {"a": 0, "b": 0}}, 1), ValueError, "3 is unknown. Try `raise`."),
+]
 
 
 @exercise("class Readings")
 def check_18_2(answer: Any) -> str:
     """Does the state `answer` resume from an older version, and refuse a newer one?"""
-    why = "those are the next rows of each sensor. Version 1 saved the number of sensor a."
-    saved: Any = 40
-    for number in (0, 2):
-        state = answer(context_of())
-        state.restore([saved])
-        rows = sorted(tuple(row) for row in [*filled(state), *filled(state)])
-        expected = [(s, n + number + i) for s, n in (("a", 40), ("b", 0)) for i in range(2)]
-        must_be(rows, expected, f"Resumed from {saved}, two calls of `fill` added", why)
-        saved = snapshot_of(state)
-        text = f"Your snapshot is {show(saved)}; expected a dict with the version 2."
-        expect(isinstance(saved, dict) and saved.get("version") == 2, text)
-    rows, why = filled(answer(context_of())), "both sensors start at 0. Try `__init__`."
-    must_be(sorted(map(tuple, rows)), [("a", 0), ("b", 0)], "At first `fill` added", why)
-    try:
-        answer(context_of()).restore([{**saved, "version": 3}])
-    except ValueError as error:
-        text = f"Your error says {show(str(error))}; expected that it names version 3."
-        expect("3" in str(error), text)
-    else:
-        raise Wrong("A snapshot of version 3 was accepted; expected a ValueError. Try `raise`.")
+
+    def rows_after(snapshot: Any, restarts: int) -> Any:
+        state = answer(trial.context_of())
+        rows = [*trial.filled(state), *trial.filled(state)] if restarts == 0 else []
+        for _ in range(restarts):
+            state = answer(trial.context_of())
+            state.restore([snapshot])
+            rows = [*trial.filled(state), *trial.filled(state)]
+            snapshot = trial.snapshot_of(state)
+        return sorted(tuple(row) for row in rows)
+
+    compare(rows_after, _SNAPSHOTS)
     return "Version 1 is continued, and version 3 is refused."
 
 
@@ -167,7 +156,7 @@ def check_19_1(answer: Any) -> str:
     """Does the pair `(Part, publish)` publish each batch once, even if tasks run twice?"""
     state, publish = answer
     published = ""
-    with scratch() as folder:
+    with trial.scratch() as folder:
 
         def flush_all(context: Any, tasks: Any) -> list[Any]:
             states = [state(context(index)) for index in range(len(tasks))]
@@ -175,10 +164,9 @@ def check_19_1(answer: Any) -> str:
                 for item in items:
                     task.receive(Row(item=item))
             handles = [task.flush() for task in states]
-            for handle in handles:
-                file = folder / handle if isinstance(handle, str | Path) else folder
-                text = f"A task has staged its rows in {file.parent}; expected the folder, because "
-                expect(file.is_relative_to(folder), f"{text}other machines don't see that place.")
+            for file in (handle for handle in handles if isinstance(handle, str | Path)):
+                text = f"A task has staged {file}; expected the folder, because other machines "
+                expect((folder / file).is_relative_to(folder), f"{text}don't see that place.")
             return handles
 
         def readers_see(expected: str, why: str) -> None:
@@ -186,15 +174,17 @@ def check_19_1(answer: Any) -> str:
             must_be(sorted(lines), sorted(expected), "Readers see", why)
 
         for query, batch, tasks, expected, why in _TASKS:
-            context = partial(context_of, query=query, batch=batch, folder=str(folder))
+            context = partial(trial.context_of, query=query, batch=batch, folder=str(folder))
             handles = flush_all(context, tasks)
             with suppress(Exception):
                 publish(context(), [*handles, None])  # breaks off, and the batch is repeated
             handles = flush_all(context, tasks)
-            with no_file_in_place(folder, "*", "Try uuid4() in the name, for a second attempt."):
+            with trial.no_file_in_place(
+                folder, "*", "Try uuid4() in the name, for a second attempt."
+            ):
                 flush_all(context, tasks)  # by a worker that had only lost its network
             readers_see(published, "nothing counts before `publish` ends. Try a name without .txt.")
-            with no_file_in_place(folder, "*.txt"):
+            with trial.no_file_in_place(folder, "*.txt"):
                 publish(context(), handles)
             readers_see(expected, why)
             published = expected
@@ -220,46 +210,37 @@ def check_17_2(answer: Any) -> str:
     return f"{outcome}: lines and position are one frame."
 
 
-class _Store:
-    """A store in memory. A rival may write right before a put, and `put` may fail."""
-
-    def __init__(self, there: bytes | None, rival: bytes | None, fails: bool) -> None:
-        self.memory, self._rival, self._fails = MemoryStore(), rival, fails
-        if there:
-            self.memory.put("manifest", there)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "put" and self._fails:
-            raise GenericError("the store cannot be reached")
-        if name == "put" and self._rival:
-            self.memory.put("manifest", self._rival)
-        return getattr(self.memory, name)
-
-
-_ALONE = "the store cannot be reached. Try to catch AlreadyExistsError alone."
-_STORES: Any = (  # what is there, what a rival writes meanwhile, if `put` fails, result, reason
-    (None, None, False, True, "the name is free."),
-    (b"theirs", None, False, False, "another driver has written it, and its manifest stays."),
-    (None, b"theirs", False, False, "another driver wrote it just before. Try mode='create'."),
-    (b"ours", None, False, True, "your own manifest is there: an earlier put had succeeded."),
-    (None, None, True, "GenericError", _ALONE),
-)
+_DOWN = b"an error"
+_MANIFESTS = [  # what is there, and what a rival writes meanwhile; the result, and what is there
+    Case((b"", b""), (True, [b"ours"]), "the name is free."),
+    Case((b"theirs", b""), (False, [b"theirs"]), "another driver has written it: it stays."),
+    Case((b"", b"theirs"), (False, [b"theirs"]), "one did just before. Try mode='create'."),
+    Case((b"ours", b""), (True, [b"ours"]), "your own manifest is there, of an earlier put."),
+    Case((b"", _DOWN), GenericError, "it is down. Try to catch AlreadyExistsError alone."),
+]
 
 
 @exercise("def publish(store, name, content)")
 def check_16_1(answer: Callable[[Any, str, bytes], Any]) -> str:
     """Does `answer` write a manifest so that one of two drivers wins, and knows it?"""
-    for there, rival, fails, expected, why in _STORES:
-        store = _Store(there, rival, fails)
-        try:
-            result = answer(store, "manifest", b"ours")
-        except (GenericError, FileNotFoundError) as error:
-            result = type(error).__name__
-        names = [entry["path"] for entry in store.memory.list().collect()]
-        contents = [bytes(store.memory.get(name).bytes()) for name in names]
-        what = f"With {there or rival!r} in the store, the result and the contents are"
-        content = [] if fails else [there or rival or b"ours"]
-        must_be((result, contents), (expected, content), what, why)
+
+    def result_and_manifests(there: bytes, meanwhile: bytes) -> Any:
+        memory = MemoryStore()
+
+        def put(*args: Any, **options: Any) -> Any:
+            if meanwhile == _DOWN:
+                raise GenericError("the store cannot be reached")
+            if meanwhile:
+                memory.put("manifest", meanwhile)
+            return memory.put(*args, **options)
+
+        if there:
+            memory.put("manifest", there)
+        result = answer(mock.Mock(wraps=memory, put=put), "manifest", b"ours")
+        names = [entry["path"] for entry in memory.list().collect()]
+        return result, [bytes(memory.get(name).bytes()) for name in names]
+
+    compare(result_and_manifests, _MANIFESTS)
     return "One driver wins, and each one knows whether it has, even after a crash."
 
 
@@ -305,14 +286,14 @@ def check_20_1(
     counted_and_passed: Callable[[Path], DataFrame],
 ) -> str:
     """Does `answer` add late trades to their windows, in a query that is restarted?"""
-    with scratch() as folder, closing(sqlite3.connect(folder / "counts.db")) as database:
+    with trial.scratch() as folder, closing(sqlite3.connect(folder / "counts.db")) as database:
         database.executescript(f"{_COUNTS}; {_DONE}")
 
         def query() -> DataStreamWriter:
             write = answer(str(folder / "counts.db"), folder / "checkpoint")
             return counted_and_passed(folder / "trades").writeStream.foreachBatch(write)
 
-        run_and_restart(query, folder, _post_in_two_steps(folder, _BATCHES))
+        trial.run_and_restart(query, folder, _post_in_two_steps(folder, _BATCHES))
         rows = database.execute("SELECT end, trades FROM counts").fetchall()
     counts = {int(end - OPENING.timestamp()): trades for end, trades in rows}
     why = "a window has its trades on time and its late ones, each once, also if a batch is "
@@ -329,8 +310,8 @@ _YIELDED = [("C", 1), ("F", 1), ("R", 1), ("S", 5), ("T", 1), ("T", 6)]
 @exercise("class Bursts(StatefulProcessor)")
 def check_21_1(answer: type[StatefulProcessor]) -> str:
     """Does `answer` count the trades of each burst, in a query that is restarted?"""
-    spark = session()
-    with scratch() as folder:
+    spark = trial.session()
+    with trial.scratch() as folder:
 
         def bursts() -> DataFrame:
             trades = stream_of(spark, folder / "trades", SCHEMA)
@@ -340,7 +321,7 @@ def check_21_1(answer: type[StatefulProcessor]) -> str:
             )
 
         steps = _post_in_two_steps(folder, _BURSTS)
-        result, query = rows_after_restart(bursts, folder, steps)
+        result, query = trial.rows_after_restart(bursts, folder, steps)
         last = query.lastProgress
     why = "a burst ends 30 s after its newest trade, and the next one starts at 0. Try to delete "
     why += "the old timer when a newer trade sets one, and to clear the state at the end."

@@ -51,8 +51,10 @@ def no_file_in_place(
             os.link(file, links / file.name)
         yield
         for link in links.iterdir():
-            text = f"You wrote {link.name} in place; expected a new file, because others may read "
-            expect(link.stat().st_mtime == 0, f"{text}this one meanwhile. {hint}")
+            text = (
+                f"You wrote {link.name} in place; expected a new file, because others may read it"
+            )
+            expect(link.stat().st_mtime == 0, f"{text}. {hint}")
 
 
 @contextmanager
@@ -105,11 +107,9 @@ def run_to_end(writer: DataStreamWriter, folder: Path) -> StreamingQuery:
     query = writer.trigger(availableNow=True).start()
     with suppress(StreamingQueryException):  # reported below, in one line
         query.awaitTermination(SECONDS)
-    if query.exception():
-        raise Wrong(f"In a real query your class raised {last_error(query)}")
-    if query.isActive:
-        query.stop()
-        raise Wrong(f"In a real query your class had not finished after {SECONDS} s.")
+    error = last_error(query) or (query.isActive and f"no error in {SECONDS} s, and did not end")
+    query.stop()
+    expect(not error, f"In a real query your class raised {error}")
     return query
 
 
@@ -183,12 +183,8 @@ class Follower:
     def read_again(self) -> None:
         """Raise `Wrong` unless each batch has the same rows once more."""
         for name, start, end, rows in self._batches:
-            why = "the rows from `start` to `end` are the same on every call."
-            again = self._rows(name, start, end)
-            what = (
-                f"For split {name!r} from {start} to {end} `read` returned {len(rows)} rows, and "
-            )
-            must_be(again, rows, f"{what}called again, {len(again)} rows:", why)
+            what = f"Called again for split {name!r} from {start} to {end}, `read` returned"
+            must_be(self._rows(name, start, end), rows, what, "`read` must be repeatable.")
 
     def _rows(self, name: str, start: Any, end: Any) -> list[Any]:
         return sorted(tuple(row) for row in self._read(self._context, name, start, end) or ())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import wraps
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 from tutorial_pkg.core.errors import last_error
@@ -96,28 +97,21 @@ def the_solution(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
 
 
 def _check_kind(answer: Any, start: str) -> None:
-    kind, _, name = start.partition("(")[0].partition(" ")
-    got = f"You set answer to {type(answer).__name__} {show(answer)}"
-    if kind == "def":
-        expect(callable(answer), f"{got}; expected a function. Try `{start}: ...`, answer = {name}")
-    if kind == "class":
-        text = f"{got}; expected a class. Try `{start}: ...`, and answer = {name} without brackets."
-        expect(isinstance(answer, type), text)
-    if start.startswith("("):
-        pair = isinstance(answer, tuple | list) and len(answer) == 2 and all(map(callable, answer))
-        expect(pair, f"{got}; expected a pair. Try answer = {start}")
+    is_pair = start.startswith("(")
+    parts = answer if is_pair and isinstance(answer, tuple | list) else [answer]
+    right = not start or (len(parts) == 1 + is_pair and all(map(callable, parts)))
+    text = f"You set answer to {show(answer)}; expected `{start}`. Set it to what you defined."
+    expect(right, text)
 
 
 def error_line(error: BaseException) -> str:
     """Return an error in one line, with the line of the learner's code that raised it."""
-    trace, where = error.__traceback__, ""
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__") in ("__main__", None):
-            where = f" in `{trace.tb_frame.f_code.co_name}`, line {trace.tb_lineno}"
-        trace = trace.tb_next
     if "Traceback" in str(error):
         return str(last_error(error))
-    text = " ".join(str(error).split())[:120]
+    where, text = "", " ".join(str(error).split())[:120]
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__") in ("__main__", None):
+            where = f" in `{frame.f_code.co_name}`, line {line}"
     return f"{type(error).__name__}{where}: {text}".rstrip(".: ")
 
 
@@ -127,7 +121,7 @@ def show(value: Any) -> str:
 
 
 class Case(NamedTuple):
-    """A call of the answer: its arguments, what it must return, and the reason."""
+    """A call of the answer: its arguments, the result or class of error, and the reason."""
 
     arguments: tuple[Any, ...]
     expected: Any
@@ -146,6 +140,8 @@ def compare(
         try:
             result = key(answer(*given))
         except Exception as error:
-            raise Wrong(f"{call} raised {error_line(error)}; {why}") from None
+            is_right = isinstance(expected, type) and isinstance(error, expected)
+            expect(is_right, f"{call} raised {error_line(error)}; {why}")
+            continue
         must_be(result, expected, f"{call} returned", why)
         expect(given == arguments, f"{call} changed its arguments to {show(given)}. Try a copy.")
