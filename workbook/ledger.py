@@ -65,6 +65,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from select import select
 from typing import BinaryIO, Self
 
 from tutorial_pkg.core.pauses import Answer, Tries
@@ -88,14 +89,6 @@ CREATE TABLE IF NOT EXISTS memos (book TEXT, writer TEXT, memo TEXT, PRIMARY KEY
 """
 
 
-class Refused(Exception):
-    """The request is wrong; the text is for the client."""
-
-
-class Gone(Exception):
-    """The client has closed the connection, so its APPEND must not be carried out."""
-
-
 class Books:
     """The data on disk, for several threads."""
 
@@ -105,10 +98,11 @@ class Books:
         self._database.executescript(_TABLES)
 
     def answer(self, words: list[str], lines: list[str], gone: Callable[[], bool]) -> str:
-        """Carry out a request in one transaction, and return the reply. Raises `Refused`.
+        """Carry out a request in one transaction, and return the reply.
 
-        Raises `Gone` if the client of an APPEND has. One that closes its connection later finds
-        the memo, because it has to wait for the lock.
+        Raises `ValueError` if the request is wrong, and `ConnectionError` if the client of an
+        APPEND is gone. One that closes its connection later finds the memo, because it has to wait
+        for the lock.
         """
         with self._lock:
             match words:
@@ -123,9 +117,9 @@ class Books:
                     return f"OK {row[0] if row else '-'}\n"
                 case ["APPEND", book, writer, memo, _]:
                     if gone():
-                        raise Gone
+                        raise ConnectionError("the client is gone")
                     return f"OK {self.append(book, writer, memo, lines)}\n"
-        raise Refused("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
+        raise ValueError("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
 
     def close(self) -> None:
         with self._lock:
@@ -158,7 +152,7 @@ class LedgerHandler(socketserver.StreamRequestHandler):
     server: LedgerServer
 
     def handle(self) -> None:
-        with suppress(OSError, Gone):  # or the client is silent
+        with suppress(OSError):  # the client is gone, or silent
             while (line := self._line()).endswith("\n") and self._answer(line[:-1]):
                 pass
 
@@ -176,8 +170,8 @@ class LedgerHandler(socketserver.StreamRequestHandler):
             if trouble == SLOW:
                 time.sleep(SLOW_SECONDS)
             reply = self.server.books.answer(words, lines, self._gone).encode()
-        except Refused as refused:
-            self.wfile.write(f"NO {refused}\n".encode())
+        except ValueError as error:
+            self.wfile.write(f"NO {error}\n".encode())
             return False  # the next request may begin anywhere
         if trouble in (LOST, CUT):
             self.wfile.write(reply[: len(reply) // 2] if trouble == CUT else b"")
@@ -186,27 +180,22 @@ class LedgerHandler(socketserver.StreamRequestHandler):
         return True
 
     def _read(self, request: str) -> tuple[list[str], list[str]]:
-        """Return the words of a request, and the lines that follow it. Raises `Refused`."""
+        """Return the words of a request, and the lines that follow it. Raises `ValueError`."""
         words, lines = request.split(" "), []
         if "" in words or max(map(len, words)) > MOST_LETTERS:
-            raise Refused(f"expected words of 1 to {MOST_LETTERS} letters")
+            raise ValueError(f"expected words of 1 to {MOST_LETTERS} letters")
         if words[0] == "APPEND":
             if not words[-1].isdecimal() or not 1 <= int(words[-1]) <= MOST_LINES:
-                raise Refused(f"APPEND takes 1 to {MOST_LINES} lines")
+                raise ValueError(f"APPEND takes 1 to {MOST_LINES} lines")
             lines = [self._line() for _ in range(int(words[-1]))]
             if not all(line.endswith("\n") for line in lines):
-                raise Refused(f"expected whole lines of at most {MOST_BYTES} bytes")
+                raise ValueError(f"expected whole lines of at most {MOST_BYTES} bytes")
         return words, [line[:-1] for line in lines]
 
     def _gone(self) -> bool:
         """Whether the client has closed the connection."""
-        self.connection.settimeout(0)
-        try:
-            return not self.connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        finally:
-            self.connection.settimeout(SILENCE_SECONDS)
+        readable, _, _ = select([self.connection], [], [], 0)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
 
 def no_trouble(request: str) -> str:
