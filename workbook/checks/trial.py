@@ -41,9 +41,7 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def no_file_in_place(
-    folder: Path, pattern: str, hint: str = "Try a draft, and rename it."
-) -> Iterator[None]:
+def no_file_in_place(folder: Path, pattern: str, hint: str) -> Iterator[None]:
     """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
     with scratch() as links:
         for file in filter(Path.is_file, folder.glob(pattern)):
