@@ -61,25 +61,22 @@ def exercise(start: str = "") -> Callable[[Callable[..., str]], Callable[..., Ve
     """
 
     def decorate(examine: Callable[..., str]) -> Callable[..., Verdict]:
-        def judge(answer: Any, /, *args: Any, **kwargs: Any) -> Verdict:
+        @wraps(examine)
+        def check(answer: Any, /, *args: Any, records: bool = True, **kwargs: Any) -> Verdict:
             if answer is None:
                 return NO_ANSWER
             try:
                 _check_kind(answer, start)
-                return Verdict(True, examine(answer, *args, **kwargs))
+                verdict = Verdict(True, examine(answer, *args, **kwargs))
             except Wrong as wrong:
                 return Verdict(False, str(wrong))
             except Exception as error:
                 return Verdict(False, f"Your code raised {error_line(error)}.")
-
-        @wraps(examine)
-        def check(answer: Any, /, *args: Any, **kwargs: Any) -> Verdict:
-            verdict = judge(answer, *args, **kwargs)
-            if verdict.passed:
+            if records:
                 record_solved(check.__name__)
             return verdict
 
-        vars(check).update(judge=judge, start=start)
+        vars(check).update(start=start)
         return check
 
     return decorate
@@ -87,10 +84,9 @@ def exercise(start: str = "") -> Callable[[Callable[..., str]], Callable[..., Ve
 
 def the_solution(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
     """Return the same check for the workbook's own solution; it records nothing as solved."""
-    judge = vars(check)["judge"]
 
     def of_the_solution(*args: Any, **kwargs: Any) -> Verdict:
-        verdict: Verdict = judge(*args, **kwargs)
+        verdict = check(*args, records=False, **kwargs)
         return replace(verdict, message=f"the solution: {verdict.message}")
 
     return of_the_solution
