@@ -23,6 +23,32 @@ from pyspark.sql.types import StructType
 from spark_connector_tests import Report
 from workbook.plots import GREEN, RED, chart, picture
 
+
+def source_of(part: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
+    """Return a data source with this reader or writer, which gets the option `path`.
+
+    `name` is that of the class in lower case, unless you pass one.
+    """
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return str(name or part.__name__.lower())
+
+        def schema(self) -> str:
+            return schema
+
+        def reader(self, schema: StructType, overwrite: bool = False) -> Any:
+            return part(self.options["path"])
+
+        streamReader = writer = streamWriter = reader
+
+    return Source
+
+
+sink_of = source_of
+
+
 # ---- Sources -------------------------------------------------------------------------------------
 
 
@@ -67,26 +93,6 @@ class Suspect(NumberReader):
             yield (number,)
 
 
-def source_of(reader: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
-    """Return a source with this reader and its name. The reader gets the option `path`."""
-
-    class Source(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return str(name or reader.__name__.lower())
-
-        def schema(self) -> str:
-            return schema
-
-        def reader(self, schema: StructType) -> Any:
-            return reader(self.options["path"])
-
-        def streamReader(self, schema: StructType) -> Any:
-            return reader(self.options["path"])
-
-    return Source
-
-
 # ---- Sinks ---------------------------------------------------------------------------------------
 
 
@@ -107,23 +113,6 @@ class NumberWriter(DataSourceStreamWriter):
     @classmethod
     def sink(cls) -> type[DataSource]:
         return sink_of(cls)
-
-
-def sink_of(writer: Any, name: str = "") -> type[DataSource]:
-    """Return a sink with this writer and its name. The writer gets the option `path`."""
-
-    class Sink(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return str(name or writer.__name__.lower())
-
-        def writer(self, schema: StructType, overwrite: bool) -> Any:
-            return writer(self.options["path"])
-
-        def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-            return writer(self.options["path"])
-
-    return Sink
 
 
 # ---- Reports -------------------------------------------------------------------------------------
