@@ -47,19 +47,13 @@ def ships(setting: str) -> bool:
 def ship(context: SparkContext) -> None:
     """Send this package to the workers. It takes precedence over one that is installed there."""
     if PACKAGE.is_dir():  # else it was shipped itself, as a zip
-        archive = package_zip(Path(SparkFiles.getRootDirectory(), "shipped"))
-        context.addPyFile(str(archive))
-        _import_here_from(context, archive)
-
-
-def package_zip(folder: Path) -> Path:
-    """Write this package's code as `tutorial_pkg.zip` into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{PACKAGE.name}.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(PACKAGE.rglob("*.py")):
-            archive.write(file, file.relative_to(PACKAGE.parent))
-    return target
+        shipped = Path(SparkFiles.getRootDirectory(), "shipped", f"{PACKAGE.name}.zip")
+        shipped.parent.mkdir(exist_ok=True)
+        with zipfile.ZipFile(shipped, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(PACKAGE.rglob("*.py")):
+                archive.write(file, file.relative_to(PACKAGE.parent))
+        context.addPyFile(str(shipped))
+        _import_here_from(context, shipped)
 
 
 def describe_session(context: SparkContext) -> None:
@@ -81,7 +75,8 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
 
     Print what is missing if none joins. Raise `ConnectionError` if the master ended the session.
     """
-    if context._jsc.sc().isStopped():
+    java = context._jsc.sc()
+    if java.isStopped():
         raise ConnectionError(
             f"the master {context.master} ended this session. If it asks for a secret, set "
             "`spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR to a folder "
@@ -89,7 +84,7 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
         )
 
     def count() -> int:
-        return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
+        return int(java.getExecutorMemoryStatus().size()) - 1  # without the driver
 
     workers = wait_for(count, seconds)
     while workers:
@@ -99,6 +94,8 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
         workers = count()
     memory = context.getConf().get("spark.executor.memory", "1g")
     print(
-        f"No worker of {context.master} has joined within {seconds:g} s; queries wait for one "
-        f"with a free core and {memory} (`spark.executor.memory`). See the master's web page"
+        f"No worker of {context.master} has joined within {seconds:g} s. Queries wait for one "
+        f"with a free core and {memory} (`spark.executor.memory`) that reaches this driver at "
+        f"{context.getConf().get('spark.driver.host')} (`spark.driver.host`). See the master's "
+        "web page"
     )

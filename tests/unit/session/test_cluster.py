@@ -49,7 +49,7 @@ def context_of(stopped: bool) -> Any:
     return SimpleNamespace(
         master="spark://node1:7077",
         _jsc=SimpleNamespace(sc=lambda: java),
-        getConf=lambda: {"spark.executor.memory": "4g"},
+        getConf=lambda: {"spark.executor.memory": "4g", "spark.driver.host": "127.0.0.1"},
     )
 
 
@@ -60,4 +60,6 @@ def test_refused_session_names_the_secret() -> None:
 
 def test_missing_workers_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     await_workers(context_of(stopped=False), 0.1)
-    assert "No worker of spark://node1:7077 has joined" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "No worker of spark://node1:7077 has joined" in text
+    assert "reaches this driver at 127.0.0.1 (`spark.driver.host`)" in text
