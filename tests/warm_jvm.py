@@ -96,7 +96,7 @@ def launched() -> Any:
     """Spark's Python processes take over its folder, that of notebooks, and find the tests."""
     start._prepare_python()
     with chdir(PROJECT / "notebooks"), patch.dict(os.environ, PYTHONPATH=str(PROJECT)):
-        return start.launch("local[2]", {}, start._open_log())
+        return start.launch({"spark.master": "local[2]"}, start._open_log())
 
 
 def new_door(jvm: Any) -> dict[str, str]:

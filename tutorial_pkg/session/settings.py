@@ -15,10 +15,8 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyspark
-from pyspark import SparkConf
 
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.core.spark_versions import CHECKPOINT_FILES, FILTERS
@@ -32,6 +30,7 @@ OF_A_SESSION = ("spark.app.", "spark.sql.", "spark.tutorial_pkg.", "spark.ui.")
 SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # as Spark redacts
 IN_ARGS = re.compile(r"""(?:--master|spark\.master)[ =]["']?([^\s"']+)""")
 IN_FILE = re.compile(r"^\s*spark\.master[ \t=:]+(\S+)", re.MULTILINE)
+LOOPBACK = r"\[?(localhost|127\.[\d.]+|::1)\]?"
 PROPERTIES_FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
 ML = "pyspark.ml"
 JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
@@ -42,14 +41,13 @@ JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 def named_outside() -> str | None:
     """Return the master in `PYSPARK_SUBMIT_ARGS` or in the properties file that Spark will read."""
-    text = os.environ.get(SUBMIT_ARGS, "")
-    if in_args := IN_ARGS.findall(text):
-        return str(in_args[-1])
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
-    usual = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf", "spark-defaults.conf")
-    file = Path([str(usual), *PROPERTIES_FILE.findall(text)][-1])
+    arguments = os.environ.get(SUBMIT_ARGS, "")
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    usual = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+    file = Path([usual, *PROPERTIES_FILE.findall(arguments)][-1])
     in_file = IN_FILE.findall(file.read_text()) if file.is_file() else []
-    return str(in_file[-1]) if in_file else None
+    masters = [*in_file, *IN_ARGS.findall(arguments)]
+    return masters[-1] if masters else None
 
 
 def is_local(master: str) -> bool:
@@ -59,18 +57,13 @@ def is_local(master: str) -> bool:
 
 def is_here(master: str) -> bool:
     """Return whether everything a session talks to is on this machine."""
-    host = re.match(r"spark://\[?([^,\]]+?)\]?:\d+$", master)
-    return is_local(master) or bool(host and is_loopback(host[1]))
-
-
-def is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    return is_local(master) or bool(re.fullmatch(rf"spark://{LOOPBACK}:\d+", master))
 
 
 # ---- All settings --------------------------------------------------------------------------------
 
 
-def settings_for(master: str, app_name: str | None, given: Settings, outside: Settings) -> Settings:
+def settings_for(given: Settings, outside: Settings) -> Settings:
     """Return all settings of a new session.
 
     Args:
@@ -80,8 +73,8 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
     Raises:
         ValueError: workers on other machines could not reach the driver.
     """
-    named = given if app_name is None else {APP_NAME: app_name, **given}
-    chosen = {**outside, **named, MASTER: master}
+    chosen = {**outside, **given}
+    master = chosen[MASTER]
     if chosen.get(APP_NAME) == SHELL:  # Spark's own name for a session without one
         del chosen[APP_NAME]
     defaults = {APP_NAME: "workbook", "spark.sql.session.timeZone": "UTC", FILTERS: "true"}
@@ -90,15 +83,32 @@ def settings_for(master: str, app_name: str | None, given: Settings, outside: Se
     else:
         _refuse_loopback(master, chosen)
     if is_local(master):
-        defaults |= _on_one_machine(cores_of(master))
+        defaults |= {
+            "spark.local.dir": str(work_dir("spark")),
+            "spark.sql.warehouse.dir": str(work_dir("warehouse")),
+            "spark.sql.shuffle.partitions": str(cores_of(master)),
+            # Spark's default manager starts some ten `readlink` processes for each micro-batch.
+            "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+            # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.unix.domain.socket.dir": str(socket_folder()),
+        }
         if not any([*map(chosen.get, JARS), "SPARK_HOME" in os.environ, ML in sys.modules]):
             # Spark would search all jars for SQL functions, and find only its ML library's.
             defaults["spark.sql.extensions.test.loadFromCp"] = "false"
     return {**defaults, **chosen}
 
 
-def read_by_jvm(jvm: Any) -> Settings:
-    return dict(SparkConf(loadDefaults=True, _jvm=jvm).getAll())
+def _refuse_loopback(master: str, chosen: Settings) -> None:
+    """Otherwise the first action would wait forever for workers that cannot reach the driver."""
+    addresses = {DRIVER_HOST: os.environ.get("SPARK_LOCAL_IP", ""), BIND_ADDRESS: ""}
+    for name, address in addresses.items():
+        if re.fullmatch(LOOPBACK, address := chosen.get(name, address)):
+            raise ValueError(
+                f"`{name}` is {address!r}, which workers of {master!r} cannot reach: set "
+                f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
+                f"`{BIND_ADDRESS}` to '0.0.0.0'"
+            )
 
 
 def cores_of(master: str) -> int:
@@ -106,33 +116,6 @@ def cores_of(master: str) -> int:
         return os.cpu_count() or 1
     number = re.search(r"\d+", master)
     return int(number[0]) if number else 1
-
-
-def _on_one_machine(cores: int) -> Settings:
-    """Return settings for a laptop; a cluster has its administrator's."""
-    return {
-        "spark.local.dir": str(work_dir("spark")),
-        "spark.sql.warehouse.dir": str(work_dir("warehouse")),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": str(cores),
-        # Spark's default manager starts some ten `readlink` processes for each micro-batch.
-        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
-        # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": str(socket_folder()),
-    }
-
-
-def _refuse_loopback(master: str, chosen: Settings) -> None:
-    """Otherwise the first action would wait forever for workers that cannot reach the driver."""
-    addresses = {DRIVER_HOST: os.environ.get("SPARK_LOCAL_IP", ""), BIND_ADDRESS: ""}
-    for name, address in addresses.items():
-        if is_loopback(address := chosen.get(name, address)):
-            raise ValueError(
-                f"`{name}` is {address!r}, which workers of {master!r} cannot reach: set "
-                f"`{DRIVER_HOST}` to this machine's name or address in their network, and "
-                f"`{BIND_ADDRESS}` to '0.0.0.0'"
-            )
 
 
 @cache
@@ -149,7 +132,7 @@ def socket_folder() -> Path:
 # ---- For the JVM ---------------------------------------------------------------------------------
 
 
-def submit_words(master: str, given: Settings) -> str:
+def submit_words(given: Settings) -> str:
     """Return `PYSPARK_SUBMIT_ARGS` with the caller's settings added: Spark takes the last of two.
 
     Settings of a session are left out, so that the next one can have others in the same JVM. So are
@@ -160,4 +143,4 @@ def submit_words(master: str, given: Settings) -> str:
     for name, value in given.items():
         if name != MASTER and not name.startswith(OF_A_SESSION) and not SECRET.search(name):
             words += ["--conf", f"{name}={value}"]
-    return shlex.join([*words, "--master", master, SHELL])
+    return shlex.join([*words, "--master", given[MASTER], SHELL])

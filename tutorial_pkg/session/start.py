@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pkgutil
-import re
 import sys
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from socketserver import BaseServer
@@ -35,6 +33,7 @@ from tutorial_pkg.session.cluster import (
 )
 from tutorial_pkg.session.java import archive_options, find_java
 from tutorial_pkg.session.settings import (
+    APP_NAME,
     MASTER,
     ML,
     SUBMIT_ARGS,
@@ -42,14 +41,13 @@ from tutorial_pkg.session.settings import (
     is_here,
     is_local,
     named_outside,
-    read_by_jvm,
     settings_for,
     submit_words,
 )
 
 KEPT_LOGS = 20
 END_SECONDS = 600  # a JVM that writes the class archive takes its time to end
-TROUBLE = re.compile(r"error|exception|invalid|unrecognized|not found|no such", re.IGNORECASE)
+LOG_LINES = 10  # in the error, if the JVM does not start
 
 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
@@ -81,7 +79,8 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
         raise ValueError(f"`cores` must be a whole number of at least 1, got {cores!r}")
     _refuse_connect(conf)
     if (running := SparkContext._active_spark_context) is None:
-        return _new_session(app_name, cores, {key: str(value) for key, value in conf.items()})
+        name = {} if app_name is None else {APP_NAME: app_name}
+        return _new_session(cores, {**name, **{key: str(value) for key, value in conf.items()}})
     if (named := str(conf.get(MASTER, running.master))) != running.master:
         raise RuntimeError(
             f"this process already has a session on {running.master}, so it cannot start one on "
@@ -92,25 +91,22 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     return session
 
 
-def _new_session(app_name: str | None, cores: int, given: Settings) -> SparkSession:
+def _new_session(cores: int, given: Settings) -> SparkSession:
     _prepare_python()
     log = None
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # `spark-submit` started this Python from its JVM
         gateway = SparkContext._gateway or launch_gateway()
-        outside = read_by_jvm(gateway.jvm)
-        master = given.get(MASTER, outside[MASTER])
     else:
-        master = given.get(MASTER) or named_outside() or f"local[{cores}]"
-        settings_for(master, app_name, given, {})  # raises before a JVM is started
         log = _open_log()
-        gateway = _gateway_for(master, given, log)
-        outside = read_by_jvm(gateway.jvm)
-    check_master(master)
-    settings = settings_for(master, app_name, given, outside)
+        given = {MASTER: named_outside() or f"local[{cores}]", **given}
+        settings_for(given, {})  # raises before a JVM is started
+        gateway = _gateway_for(given, log)
+    settings = settings_for(given, dict(SparkConf(_jvm=gateway.jvm).getAll()))
+    check_master(settings[MASTER])
     shipping = ships(settings.get(SHIP, "true"))
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     context = SparkContext(gateway=gateway, conf=conf)
-    if not is_local(master):
+    if not is_local(settings[MASTER]):
         if shipping:
             ship(context)
         await_workers(context)
@@ -164,17 +160,15 @@ def stop_spark(spark: SparkSession) -> None:
 # ---- The JVM -------------------------------------------------------------------------------------
 
 
-def _gateway_for(master: str, given: Settings, log: Path) -> Any:
+def _gateway_for(given: Settings, log: Path) -> Any:
     """Return the JVM of an ended session, or a new one if that was started differently."""
+    started_for = submit_words(given), os.environ["PYSPARK_PYTHON"]
     gateway: Any = SparkContext._gateway
-    shape = submit_words(master, given), os.environ["PYSPARK_PYTHON"]
     # `getattr` would look for an attribute in the JVM.
-    if gateway and vars(gateway).get("started_for", shape) != shape:
+    if gateway and vars(gateway).get("started_for", started_for) != started_for:
         _end_jvm()
-        gateway = None
-    if not gateway:
-        gateway = launch(master, given, log)
-        gateway.started_for = shape
+    gateway = SparkContext._gateway or launch(given, log)
+    gateway.started_for = started_for
     return gateway
 
 
@@ -191,30 +185,32 @@ def _end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def launch(master: str, given: Settings, log: Path) -> Any:
+def launch(given: Settings, log: Path) -> Any:
     """Start the JVM with its output in `log`, so that it never reaches a notebook's cell."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
-    options = ("-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java))
-    replaced = {
-        SUBMIT_ARGS: submit_words(master, given),
-        "SPARK_SUBMIT_OPTS": " ".join([*options, os.environ.get("SPARK_SUBMIT_OPTS", "")]),
-    }
-    defaults = {}
-    if is_here(master):
-        defaults["SPARK_LOCAL_IP"] = "127.0.0.1"  # the UI listens there only, too
-    if is_local(master):
-        defaults["SPARK_DRIVER_MEMORY"] = "2g"
-        defaults |= {"SPARK_HOME": str(home)} if (home := spark_home()) else {}
-    with open(log, "ab") as output, _environment({**defaults, **os.environ, **replaced}):
-        before = log.stat().st_size  # the output of an earlier session in this process
-        try:
+    before = dict(os.environ)  # restored, since a later session may run on a cluster
+    if is_here(given[MASTER]):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the UI listens there only, too
+    if is_local(given[MASTER]):
+        os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
+        if home := spark_home():
+            os.environ["SPARK_HOME"] = str(home)
+    options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java)]
+    options.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+    os.environ[SUBMIT_ARGS] = submit_words(given)
+    try:
+        with log.open("ab") as output:
             return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
-        except PySparkRuntimeError:  # says only that the JVM has exited
-            reason = _reason(log.read_bytes()[before:].decode(errors="replace"))
-            raise RuntimeError(
-                f"Spark's JVM did not start: {reason}. Its whole output: {os.path.relpath(log)}"
-            ) from None
+    except PySparkRuntimeError:  # says only that the JVM has exited
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        raise RuntimeError(
+            f"Spark's JVM did not start. {os.path.relpath(log)} ends with:\n{end}"
+        ) from None
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def spark_home() -> Path | None:
@@ -235,24 +231,6 @@ def spark_home() -> Path | None:
             with contextlib.suppress(FileExistsError):  # another start was quicker
                 link.symlink_to(entry)
     return home
-
-
-def _reason(text: str) -> str:
-    """Return the first line that names trouble, without stack traces; else the last line."""
-    lines = [line.rstrip(". ") for line in text.splitlines() if line[:1].strip()]
-    return next(filter(TROUBLE.search, lines), lines[-1] if lines else "it printed nothing")
-
-
-@contextlib.contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the JVM only: a later session may run on a cluster."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _prepare_python() -> None:
@@ -284,11 +262,8 @@ def _open_log() -> Path:
 
 def _greet(spark: SparkSession, log: Path | None) -> None:
     context = spark.sparkContext
-    master, cores = str(context.master), context.defaultParallelism
-    where = f"{cores} core{'s' if cores > 1 else ''}" if is_local(master) else master
-    parts = [f"Spark {spark.version} runs on {where}. UI: {context.uiWebUrl or 'off'}"]
-    if log:
-        parts.append(f"Log: {os.path.relpath(log)}")
-    if (workers := os.environ.get("PYSPARK_PYTHON", sys.executable)) != sys.executable:
-        parts.append(f"Workers: {workers} (PYSPARK_PYTHON)")
-    print(*parts)
+    where, cores = str(context.master), context.defaultParallelism
+    if is_local(where):
+        where = f"{cores} core{'s' if cores > 1 else ''}"
+    text = f"Spark {spark.version} runs on {where}. UI: {context.uiWebUrl or 'off'}"
+    print(f"{text} Log: {os.path.relpath(log)}" if log else text)

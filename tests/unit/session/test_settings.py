@@ -42,22 +42,22 @@ def test_submit_arguments_win_over_files(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_caller_wins_over_the_environment() -> None:
     outside = {"spark.a": "outside", "spark.b": "outside", "spark.sql.session.timeZone": "CET"}
-    settings = settings_for("local[2]", None, {"spark.b": "caller"}, outside)
+    settings = settings_for({"spark.master": "local[2]", "spark.b": "caller"}, outside)
     names = ("spark.a", "spark.b", "spark.sql.session.timeZone", "spark.driver.host")
     assert [settings[name] for name in names] == ["outside", "caller", "CET", "127.0.0.1"]
 
 
 @pytest.mark.parametrize(
-    ("in_call", "outside", "name"),
+    ("given", "outside", "name"),
     [
-        ("report", "pyspark-shell", "report"),
-        ("report", "job.py", "report"),
-        (None, "job.py", "job.py"),
-        (None, "pyspark-shell", "workbook"),
+        ({"spark.app.name": "report"}, "pyspark-shell", "report"),
+        ({"spark.app.name": "report"}, "job.py", "report"),
+        ({}, "job.py", "job.py"),
+        ({}, "pyspark-shell", "workbook"),
     ],
 )
-def test_app_name_of_the_call_wins(in_call: str | None, outside: str, name: str) -> None:
-    settings = settings_for("local", in_call, {}, {"spark.app.name": outside})
+def test_app_name_of_the_call_wins(given: dict[str, str], outside: str, name: str) -> None:
+    settings = settings_for(given, {"spark.master": "local", "spark.app.name": outside})
     assert settings["spark.app.name"] == name
 
 
@@ -73,7 +73,7 @@ def test_local_master_names_its_cores(
 
 
 def test_cluster_keeps_its_own_settings() -> None:
-    assert settings_for(CLUSTER, None, {}, {}) == {
+    assert settings_for({"spark.master": CLUSTER}, {}) == {
         "spark.master": CLUSTER,
         "spark.app.name": "workbook",
         "spark.sql.session.timeZone": "UTC",
@@ -83,32 +83,34 @@ def test_cluster_keeps_its_own_settings() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_loopback_master_gets_loopback_driver(host: str) -> None:
-    settings = settings_for(f"spark://{host}:7077", None, {}, {})
+    settings = settings_for({"spark.master": f"spark://{host}:7077"}, {})
     assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
 
 
 @pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress"])
 def test_loopback_driver_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"spark.master": CLUSTER}
     with pytest.raises(ValueError, match=f"`{name}` is '127.0.0.1'"):
-        settings_for(CLUSTER, None, {name: "127.0.0.1"}, {})
+        settings_for({**cluster, name: "127.0.0.1"}, {})
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     with pytest.raises(ValueError, match=r"`spark.driver.host` is '127.0.0.1'"):
-        settings_for("yarn", None, {}, {})
-    settings_for(CLUSTER, None, {"spark.driver.host": "node1"}, {})
+        settings_for({"spark.master": "yarn"}, {})
+    settings_for({**cluster, "spark.driver.host": "node1"}, {})
 
 
 def test_jars_may_bring_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "pyspark.ml", raising=False)
-    assert settings_for("local", None, {}, {})[EXTENSIONS] == "false"
+    local = {"spark.master": "local"}
+    assert settings_for(local, {})[EXTENSIONS] == "false"
     for name in ("spark.jars", "spark.driver.extraClassPath"):  # also from `--jars` and the like
-        assert EXTENSIONS not in settings_for("local", None, {name: "a.jar"}, {})
-        assert EXTENSIONS not in settings_for("local", None, {}, {name: "a.jar"})
+        assert EXTENSIONS not in settings_for({**local, name: "a.jar"}, {})
+        assert EXTENSIONS not in settings_for(local, {name: "a.jar"})
 
 
 def test_jvm_command_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 2g pyspark-shell")
     given = {"spark.driver.memory": "8g", "spark.ui.enabled": "false", "spark.ssl.keyPassword": "x"}
-    assert submit_words("local[2]", given) == (
+    assert submit_words({"spark.master": "local[2]", **given}) == (
         "--driver-memory 2g --conf spark.driver.memory=8g --master 'local[2]' pyspark-shell"
     )
 
