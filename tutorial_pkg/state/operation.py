@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from inspect import signature
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Protocol
 
@@ -68,49 +67,44 @@ def broken_law(operation: AggregateOperation, rows: Sequence[Any]) -> str | None
     three to six different rows. Almost equal numbers count as equal. An operation without `deduct`
     breaks the last law: it can roll, but not slide.
     """
-    nothing, combine = operation.create(), operation.combine
-    samples = [nothing, *(operation.accumulate(nothing, row) for row in rows)]
+    samples = [operation.create()]
+    samples += [operation.accumulate(samples[0], row) for row in rows]
     for row in rows:
         samples.append(operation.accumulate(samples[-1], row))
     for sample in samples:
         if not isinstance(sample, tuple):
             return f"an accumulator must be a tuple, which cannot change in place, got {sample!r}"
-    one, two, three = ([*product(samples, repeat=number)] for number in (1, 2, 3))
-    # A sentence, the cases to try, and the two sides that must be equal.
-    laws: list[tuple[str, Iterable[Any], Callable[..., tuple[Accumulator, Accumulator]]]] = [
-        ("combine(a, create()) must be a", one, lambda a: (combine(a, nothing), a)),
-        (
-            "combine must be commutative: combine(a, b) must equal combine(b, a)",
-            two,
-            lambda a, b: (combine(a, b), combine(b, a)),
-        ),
-        (
-            "combine must be associative: it must be the same for (a, b), c and for a, (b, c)",
-            three,
-            lambda a, b, c: (combine(combine(a, b), c), combine(a, combine(b, c))),
-        ),
-        (
-            "accumulate(a, row) must equal combine(a, accumulate(create(), row))",
-            product(samples, rows),
-            lambda a, row: (
-                operation.accumulate(a, row),
-                combine(a, operation.accumulate(nothing, row)),
-            ),
-        ),
-    ]
-    if hasattr(operation, "deduct"):
-        law = "deduct must undo combine: deduct(combine(a, b), b) must be a"
-        laws.append((law, two, lambda a, b: (operation.deduct(combine(a, b), b), a)))
-    for law, cases, sides in laws:
-        for case in cases:
-            left, right = sides(*case)
-            if not _same(left, right):
-                values = zip(signature(sides).parameters, case, strict=True)
-                names = ", ".join(f"{name} = {value}" for name, value in values)
-                return f"{law}. With {names} it is {left}; expected {right}"
+    for law, case, left, right in _cases(operation, samples, rows):
+        if not _same(left, right):
+            return f"{law}. With {case} it is {left}; expected {right}"
     if hasattr(operation, "deduct"):
         return None
     return "there is no deduct, which must undo combine: it can roll, but it cannot slide"
+
+
+def _cases(
+    operation: AggregateOperation, samples: Sequence[Accumulator], rows: Sequence[Any]
+) -> Iterator[tuple[str, str, Accumulator, Accumulator]]:
+    """Yield each law with a case to try, and the two accumulators that must be equal in it."""
+    nothing, accumulate, combine = samples[0], operation.accumulate, operation.combine
+    for a in samples:
+        yield "combine(a, create()) must be a", f"a = {a}", combine(a, nothing), a
+    pairs = list(product(samples, repeat=2))
+    for a, b in pairs:
+        law = "combine must be commutative: combine(a, b) must equal combine(b, a)"
+        yield law, f"a = {a}, b = {b}", combine(a, b), combine(b, a)
+    for a, b, c in product(samples, repeat=3):
+        law = "combine must be associative: it must be the same for (a, b), c and for a, (b, c)"
+        case = f"a = {a}, b = {b}, c = {c}"
+        yield law, case, combine(combine(a, b), c), combine(a, combine(b, c))
+    for a, row in product(samples, rows):
+        law = "accumulate(a, row) must equal combine(a, accumulate(create(), row))"
+        case = f"a = {a}, row = {row}"
+        yield law, case, accumulate(a, row), combine(a, accumulate(nothing, row))
+    if hasattr(operation, "deduct"):
+        for a, b in pairs:
+            law = "deduct must undo combine: deduct(combine(a, b), b) must be a"
+            yield law, f"a = {a}, b = {b}", operation.deduct(combine(a, b), b), a
 
 
 def _same(left: Accumulator, right: Accumulator) -> bool:
