@@ -77,6 +77,7 @@ def await_workers(context: SparkContext, seconds: float = WORKER_SECONDS) -> Non
     """
     java = context._jsc.sc()
     if java.isStopped():
+        context.stop()  # else the next `start_spark` would return this session
         raise ConnectionError(
             f"the master {context.master} ended this session. If it asks for a secret, set "
             "`spark.authenticate` and `spark.authenticate.secret`, or SPARK_CONF_DIR to a folder "

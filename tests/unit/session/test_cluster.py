@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -47,6 +48,7 @@ def context_of(stopped: bool) -> Any:
         getExecutorMemoryStatus=lambda: SimpleNamespace(size=lambda: 1),
     )
     return SimpleNamespace(
+        stop=Mock(),
         master="spark://node1:7077",
         _jsc=SimpleNamespace(sc=lambda: java),
         getConf=lambda: {"spark.executor.memory": "4g", "spark.driver.host": "127.0.0.1"},
@@ -54,8 +56,10 @@ def context_of(stopped: bool) -> Any:
 
 
 def test_refused_session_names_the_secret() -> None:
+    context = context_of(stopped=True)
     with pytest.raises(ConnectionError, match=r"`spark.authenticate.secret`"):
-        await_workers(context_of(stopped=True), 0.1)
+        await_workers(context, 0.1)
+    context.stop.assert_called_once_with()  # so that the next `start_spark` starts a new one
 
 
 def test_missing_workers_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
