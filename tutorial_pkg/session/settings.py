@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -32,7 +31,6 @@ IN_ARGS = re.compile(r"""(?:--master|spark\.master)[ =]["']?([^\s"']+)""")
 IN_FILE = re.compile(r"^\s*spark\.master[ \t=:]+(\S+)", re.MULTILINE)
 LOOPBACK = r"\[?(localhost|127\.[\d.]+|::1)\]?"
 PROPERTIES_FILE = re.compile(r"""--properties-file[ =]["']?([^\s"']+)""")
-ML = "pyspark.ml"
 JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
@@ -93,8 +91,9 @@ def settings_for(given: Settings, outside: Settings) -> Settings:
             "spark.python.unix.domain.socket.enabled": "true",
             "spark.python.unix.domain.socket.dir": str(socket_folder()),
         }
-        if not any([*map(chosen.get, JARS), "SPARK_HOME" in os.environ, ML in sys.modules]):
-            # Spark would search all jars for SQL functions, and find only its ML library's.
+        if "SPARK_HOME" not in os.environ and not any(map(chosen.get, JARS)):
+            # Spark would search all jars for SQL functions, and find only its ML library's, which
+            # `register` adds.
             defaults["spark.sql.extensions.test.loadFromCp"] = "false"
     return {**defaults, **chosen}
 

@@ -34,7 +34,6 @@ from tutorial_pkg.session.java import archive_options, find_java
 from tutorial_pkg.session.settings import (
     APP_NAME,
     MASTER,
-    ML,
     SUBMIT_ARGS,
     Settings,
     is_here,
@@ -135,7 +134,7 @@ def register(spark: SparkSession) -> None:
     """
     if not is_remote():
         describe_session(spark.sparkContext)
-        if ML in sys.modules:
+        if "pyspark.ml" in sys.modules:
             ml: Any = SparkContext._jvm.org.apache.spark.sql.ml  # type: ignore[union-attr]
             getattr(getattr(ml, "InternalFunctionRegistration$"), "MODULE$")
     for source in _formats():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -98,8 +97,7 @@ def test_loopback_driver_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch)
     settings_for({**cluster, "spark.driver.host": "node1"}, {})
 
 
-def test_jars_may_bring_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "pyspark.ml", raising=False)
+def test_jars_may_bring_extensions() -> None:
     local = {"spark.master": "local"}
     assert settings_for(local, {})[EXTENSIONS] == "false"
     for name in ("spark.jars", "spark.driver.extraClassPath"):  # also from `--jars` and the like
