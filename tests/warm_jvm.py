@@ -31,7 +31,7 @@ SECONDS = 120
 ATTACH = """
 def attach(where, sockets):
     import os
-    from pathlib import Path
+    from types import SimpleNamespace
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
     from tutorial_pkg.session import settings
@@ -39,7 +39,7 @@ def attach(where, sockets):
     SparkContext._ensure_initialized(gateway=launch_gateway())
     for name in where:
         del os.environ[name]  # for this process alone
-    settings.socket_folder = lambda: Path(sockets)  # a JVM keeps its first one
+    settings.socket_folder = lambda: SimpleNamespace(name=sockets)  # a JVM keeps its first one
 attach({where}, {sockets!r})
 del attach
 """
@@ -58,7 +58,7 @@ class WarmJvm:
             self._end_if_in_use()
             self._gateway = self._gateway or launched()
             client = item.parent.kernel.kc
-            sockets = str(socket_folder())  # of this process, which started the JVM
+            sockets = socket_folder().name  # of this process, which started the JVM
             code = ATTACH.format(where=new_door(self._gateway.jvm), sockets=sockets)
             reply = client.execute_interactive(code, silent=True, timeout=SECONDS)
             assert reply["content"]["status"] == "ok", reply["content"]

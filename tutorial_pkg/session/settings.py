@@ -6,11 +6,9 @@ the master has to be known before it starts.
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import shlex
-import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -89,7 +87,7 @@ def settings_for(given: Settings, outside: Settings) -> Settings:
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
             # Over TCP, each task in a reused worker waits 40 ms for a delayed acknowledgement.
             "spark.python.unix.domain.socket.enabled": "true",
-            "spark.python.unix.domain.socket.dir": str(socket_folder()),
+            "spark.python.unix.domain.socket.dir": socket_folder().name,
         }
         if "SPARK_HOME" not in os.environ and not any(map(chosen.get, JARS)):
             # Spark would search all jars for SQL functions, and find only its ML library's, which
@@ -118,14 +116,12 @@ def cores_of(master: str) -> int:
 
 
 @cache
-def socket_folder() -> Path:
+def socket_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a private folder for the sockets between the JVM and Python, removed at exit.
 
     It is in /tmp, since a socket's path must be short.
     """
-    folder = Path(tempfile.mkdtemp(prefix="spark-sockets-", dir="/tmp"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return tempfile.TemporaryDirectory("", "spark-sockets-", "/tmp", ignore_cleanup_errors=True)
 
 
 # ---- For the JVM ---------------------------------------------------------------------------------
@@ -137,8 +133,7 @@ def submit_words(given: Settings) -> str:
     Settings of a session are left out, so that the next one can have others in the same JVM. So are
     secrets, because every user of a machine can see a command line.
     """
-    words = shlex.split(os.environ.get(SUBMIT_ARGS, SHELL))
-    words = words[:-1] if words[-1:] == [SHELL] else words
+    words = [word for word in shlex.split(os.environ.get(SUBMIT_ARGS, "")) if word != SHELL]
     for name, value in given.items():
         if name != MASTER and not name.startswith(OF_A_SESSION) and not SECRET.search(name):
             words += ["--conf", f"{name}={value}"]
