@@ -137,16 +137,11 @@ def register(spark: SparkSession) -> None:
         if "pyspark.ml" in sys.modules:
             ml: Any = SparkContext._jvm.org.apache.spark.sql.ml  # type: ignore[union-attr]
             getattr(getattr(ml, "InternalFunctionRegistration$"), "MODULE$")
-    for source in _formats():
-        spark.dataSource.register(source)
-
-
-def _formats() -> list[type[DataSource]]:
-    """Return the data sources that the connectors' folders offer."""
-    modules = pkgutil.iter_modules(connectors.__path__, f"{connectors.__name__}.")
-    folders = [import_module(module.name) for module in modules if module.ispkg]
-    values = [value for folder in folders for value in vars(folder).values()]
-    return [value for value in values if isinstance(value, type) and issubclass(value, DataSource)]
+    for module in pkgutil.iter_modules(connectors.__path__, f"{connectors.__name__}."):
+        if module.ispkg:
+            for value in vars(import_module(module.name)).values():
+                if isinstance(value, type) and issubclass(value, DataSource):
+                    spark.dataSource.register(value)
 
 
 def stop_spark(spark: SparkSession) -> None:
