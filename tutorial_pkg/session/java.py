@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
@@ -61,7 +60,6 @@ def find_java() -> Java:
     raise JavaNotFoundError(f"{REMEDY} Found: {'; '.join(rejected) or 'no Java at all'}.")
 
 
-@functools.cache
 def java_release(home: Path) -> str | None:
     """Return the release of the Java in `home`, such as 17.0.15, or None if it does not run."""
     command = [str(home / "bin" / "java"), "-version"]
@@ -99,5 +97,4 @@ def install_java() -> Java:
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
     link.symlink_to(home)
-    java_release.cache_clear()
     return find_java()
