@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pyspark
@@ -53,3 +55,27 @@ def test_spark_error_is_one_line(spark: SparkSession, capfd: pytest.CaptureFixtu
     assert last_error(caught.value).startswith("AnalysisException: [UNRESOLVED_COLUMN")
     assert "\n" not in last_error(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+KILLED = """
+import os
+import signal
+
+from pyspark import SparkContext
+
+from tutorial_pkg import start_spark
+
+start_spark()
+jvm = SparkContext._gateway.proc
+os.kill(jvm.pid, signal.SIGKILL)
+jvm.wait()
+print(start_spark().range(3).count())
+"""
+
+
+@pytest.mark.soak
+def test_killed_jvm_is_replaced() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.stdout.splitlines()[-1:] == ["3"], done.stderr[-2000:]
