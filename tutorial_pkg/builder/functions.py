@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, TypeVar
 
 from pyspark import cloudpickle
@@ -98,19 +97,6 @@ class Retries:
                 _log.warning("%s", second)
 
         return self.tries().patiently(work, after)
-
-    def begun(
-        self, make: Callable[[], Iterator[Answer]], between: Callable[[], object] = lambda: None
-    ) -> Iterator[Answer]:
-        """Yield what `make()` yields; retry it before its first item, not later."""
-
-        def first() -> tuple[list[Answer], Iterator[Answer]]:
-            made = make()
-            return list(islice(made, 1)), made
-
-        head, rest = self.patiently(first, between)
-        yield from head
-        yield from rest
 
 
 NONE = Retries(seconds=0)

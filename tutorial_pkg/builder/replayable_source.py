@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Self
 
 import pyarrow as pa
@@ -97,9 +97,17 @@ class SplitCalls:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield a part's rows; start over after a transient error while Spark has none of them."""
         freeze_imports()
-        if isinstance(partition, SplitPartition):  # Spark makes an empty one if there is none
-            with closing_with(self.close):
-                yield from self.retries.begun(lambda: self._read(partition), self.close)
+        if not isinstance(partition, SplitPartition):  # Spark makes one if there is none
+            return
+
+        def begin() -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+            batches = self._read(partition)
+            return list(islice(batches, 1)), batches
+
+        with closing_with(self.close):
+            first, others = self.retries.patiently(begin, self.close)
+            yield from first
+            yield from others
 
     def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
         context = replace(self.open(), identity=part.identity, payload=part.payload)
@@ -112,7 +120,7 @@ class SplitCalls:
         return Buffer.of(self.functions.format, self.context)
 
     def open(self) -> SplitContext:
-        if not self._is_open and "connect" in self.functions:
+        if not self._is_open:
             connection = self.functions.call("connect", SOURCE, self.context.options)
             self.context = replace(self.context, connection=connection)
         self._is_open = True
@@ -154,15 +162,23 @@ class Splits(SplitCalls):
         self._has_identities = hasattr(options, FAIL_ON_DATA_LOSS.name)
         self._tasks: int = (options[parallelism] or cores()) if parallelism else 1
 
-    def look(self, offset: Positions | None = None) -> dict[str, Any]:
-        """Return the current `Split`s by their keys. Lost rows are an error, or a warning."""
+    def look(self, offset: Positions | None = None) -> dict[str, Split]:
+        """Return the current splits by their keys. Lost rows are an error, or a warning."""
         known = offset and {self.parsed(key)[0]: position for key, position in offset.items()}
         answer = self.ask("look", SOURCE, offset=known)
         with self.functions.blamed("look", SOURCE):
-            splits = [(name, self._split(name, value)) for name, value in by_name(answer).items()]
-        seen = {f"{name}@{s.identity}" if s.identity else name: s for name, s in splits}
-        for loss in self._losses(offset or {}, seen):
-            self.context.lost(f"format `{self.functions.format}`: split {loss}")
+            splits = {name: self._split(name, value) for name, value in by_name(answer).items()}
+        seen = {f"{name}@{s.identity}" if s.identity else name: s for name, s in splits.items()}
+        for key, at in (offset or {}).items():
+            (name, identity), split = self.parsed(key), seen.get(key)
+            if identity and name not in splits:
+                self._lose(f"`{name}` does not exist any more; its next position was {at!r}")
+            elif identity and split and not split.first <= at <= split.end:
+                extent = f"{split.first!r} to {split.end!r}"
+                self._lose(f"`{name}` has {extent} now; the next one was {at!r}")
+        for key, split in seen.items():
+            if offset and split.identity and key not in offset:
+                seen[key] = self._entering(split, self.parsed(key)[0], offset)
         return seen
 
     def _split(self, name: str, answer: Any) -> Split:
@@ -182,25 +198,21 @@ class Splits(SplitCalls):
             raise ValueError(f"`@` separates a split's name from its identity, got {split!r}")
         return split
 
+    def _entering(self, split: Split, name: str, offset: Positions) -> Split:
+        """Return a split whose identity is new: its name may have been in the offset before."""
+        earlier = [key for key in offset if self.parsed(key)[0] == name]
+        if earlier == [name]:  # it had no identity
+            return replace(split, first=offset[name])
+        if earlier:
+            self._lose(f"`{name}` was deleted and re-created; its identity is {split.identity} now")
+        return split
+
+    def _lose(self, what: str) -> None:
+        self.context.lost(f"format `{self.functions.format}`: split {what}")
+
     def parsed(self, key: str) -> tuple[str, str]:
         name, _, identity = key.rpartition("@")
         return (name, identity) if name and self._has_identities else (key, "")
-
-    def _losses(self, offset: Positions, seen: dict[str, Any]) -> Iterator[str]:
-        names = {self.parsed(key)[0] for key in seen}
-        for key, at in offset.items():
-            (name, identity), split = self.parsed(key), seen.get(key)
-            if identity and name not in names:
-                yield f"`{name}` does not exist any more; its next position was {at!r}"
-            elif identity and split and not split.first <= at <= split.end:
-                yield f"`{name}` has {split.first!r} to {split.end!r} now; the next one was {at!r}"
-        for key in seen.keys() - offset.keys():
-            name, identity = self.parsed(key)
-            if identity and self.has_predecessor(name, offset):
-                yield f"`{name}` was deleted and re-created; its identity is {identity} now"
-
-    def has_predecessor(self, name: str, offset: Positions) -> bool:
-        return any(key != name and self.parsed(key)[0] == name for key in offset)
 
     def parts(self, ranges: Iterable[tuple[str, Any, Any, Any]]) -> list[SplitPartition]:
         """Return the work of tasks, from ranges of (key, start, end, payload)."""
@@ -247,11 +259,9 @@ class FilteringReader(SplitBatchReader):
         return filters
 
 
-def batch_reader(
-    functions: Functions, context: SplitContext, parallelism: str | None
-) -> SplitBatchReader:
+def batch_reader(*arguments: Any, **more: Any) -> SplitBatchReader:
     reader = FilteringReader if passes_filters() else SplitBatchReader
-    return reader(functions, context, parallelism)
+    return reader(*arguments, **more)
 
 
 class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -268,76 +278,62 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     ) -> None:
         super().__init__(functions, context, parallelism)
         self._max_rows: int | None = context.options[limit]
-        self._begins: Positions | None = None
-        self._seen: dict[str, Any] = {}
-        self._saw_ends = False  # where a query with `availableNow` ends
+        self._begins: Positions = {}
+        self._seen: dict[str, Split] = {}
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
-        self._begins = self._firsts()
+        self._begins = _firsts(self.look())
         return NOT_BEGUN
-
-    def _firsts(self) -> Positions:
-        return {key: split.first for key, split in self.look().items()}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._max_rows) if self._max_rows else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         self.context = replace(self.context, draining=True)
+        self._seen = {}  # the next look is the last one
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
+        begins = _splits_of(start)
         if start == NOT_BEGUN:
-            begins = self._firsts() if self._begins is None else self._begins
-        else:
-            begins = _splits_of(start)
-        if not self._saw_ends:
+            begins = self._begins = self._begins or _firsts(self.look())
+        if not self._seen or not self.context.draining:
             self._patience.wait()
             self._seen = self.look(begins)
-            self._saw_ends = self.context.draining
         rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
-        end = self._bounded(begins, Limits(rows)) | self._entering(begins)
+        new = {key: split.first for key, split in self._seen.items() if key not in begins}
+        end = begins | new | self._bounded(begins, Limits(rows))  # the newest of a name comes last
         self._patience.answer(end != begins)
         if start == NOT_BEGUN:
             return end | {BEGAN: json.dumps(begins)}
         return start if end == begins else end  # the same offset: no batch
 
-    def _entering(self, offset: Positions) -> Positions:
-        """Return where new splits enter the offset, which may have the name without identity."""
-        entering = {}
-        for key in self._seen.keys() - offset.keys():
-            name, identity = self.parsed(key)
-            continues = identity and name in offset and not self.has_predecessor(name, offset)
-            entering[key] = offset[name] if continues else self._seen[key].first
-        return entering
-
     def _bounded(self, start: Positions, limits: Limits) -> Positions:
         """Return how far one batch goes: at least a row of each split that has some."""
-        ends = {key: self._seen[key].end for key in start.keys() & self._seen.keys()}
-        waiting = {key: _distance(start[key], end) for key, end in ends.items() if start[key] < end}
+        waiting = {
+            key: _distance(start[key], split.end)
+            for key, split in self._seen.items()
+            if key in start and start[key] < split.end
+        }
+        return shared(waiting, limits, lambda key, share: self._take(key, start[key], share.rows))
 
-        def take(key: str, share: Limits) -> Taken:
-            rows = None if share.rows is None else max(1, share.rows)
-            reached = self._bound(key, start[key], ends[key], rows)
-            counted = "bound" not in self.functions and rows is not None
-            return Taken(reached, reached - start[key] if counted else rows or 0)
-
-        return start | shared(waiting, limits, take)
-
-    def _bound(self, key: str, start: Any, end: Any, rows: int | None) -> Any:
-        name, identity = self.parsed(key)
-        who = split_text(name)
+    def _take(self, key: str, start: Any, rows: int | None) -> Taken:
+        (name, identity), end = self.parsed(key), self._seen[key].end
+        rows = None if rows is None else max(1, rows)
         if "bound" in self.functions:
+            who = split_text(name)
             reached = self.ask("bound", who, name, start, end, rows, identity=identity)
             with self.functions.blamed("bound", who):
-                return min(max(start, checked_position(reached)), end)
-        if rows is not None and isinstance(start, str):
+                return Taken(min(max(start, checked_position(reached)), end), rows or 0)
+        if rows is None:
+            return Taken(end)
+        if isinstance(start, str):
             raise ValueError(
-                f"format `{self.functions.format}`: {who} is at {start!r}, and positions that are "
-                "strings cannot count rows; add a `.bound(...)` that returns where a batch of that "
-                "many rows ends"
+                f"format `{self.functions.format}`: split `{name}` is at {start!r}, and positions "
+                "that are strings cannot count rows; add a `.bound(...)` that returns where a "
+                "batch of that many rows ends"
             )
-        return end if rows is None else min(end, start + rows)
+        return Taken(min(end, start + rows), min(end - start, rows))
 
     def reportLatestOffset(self) -> Positions | None:
         return {key: split.end for key, split in self._seen.items()} or None
@@ -346,7 +342,7 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
         ends = _splits_of(end)
         if start == NOT_BEGUN:
             # An earlier version recorded no beginning.
-            start = json.loads(end[BEGAN]) if BEGAN in end else self._firsts()
+            start = json.loads(end[BEGAN]) if BEGAN in end else _firsts(self.look())
         return self.parts((key, start[key], at, None) for key, at in ends.items() if key in start)
 
     def commit(self, end: Positions) -> None:
@@ -356,6 +352,10 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
 
     def stop(self) -> None:
         self.close()
+
+
+def _firsts(splits: dict[str, Split]) -> Positions:
+    return {key: split.first for key, split in splits.items()}
 
 
 def _distance(start: Any, end: Any) -> int:

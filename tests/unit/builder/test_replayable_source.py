@@ -153,6 +153,7 @@ def test_identity_added_later_continues_at_position() -> None:
     source = identified()
     entered = source.latestOffset({"a": 3}, ALL)
     assert entered == {"a": 3, "a@7": 3}
+    assert list(entered) == ["a", "a@7"]  # functions get the last position of a name
     assert rows(source, entered, source.latestOffset(entered, ALL)) == {"a": [7, 3, 5]}
 
 
