@@ -46,25 +46,17 @@ class BuiltStreamReader(LogReader):
     def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
         expected = RowPacker(self._context.schema).arrow_schema
         logged = [batch for _, payload in found for batch in batches_of(payload)]
-        batches = [batch for batch in logged if batch.num_rows] or logged[:1]
-        for batch in batches:
-            if not batch.schema.equals(expected):
-                raise ValueError(
-                    f"format `{self._functions.format}`: expected the columns "
-                    f"({_columns(expected)}), got ({_columns(batch.schema)}) in the log. Read the "
-                    "log to its end with the earlier source (`availableNow`), or start with a new "
-                    "log and a new checkpoint"
-                )
-        if len(batches) == 1:
-            return batches[0]
-        return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-
-
-def _columns(schema: pa.Schema) -> str:
-    columns = [
-        f"{field.name} {field.type}{'' if field.nullable else ' NOT NULL'}" for field in schema
-    ]
-    return ", ".join(columns)
+        try:
+            rows = pa.Table.from_batches([batch for batch in logged if batch.num_rows], expected)
+        except pa.ArrowInvalid as error:
+            difference = " ".join(str(error).split())
+            raise ValueError(
+                f"format `{self._functions.format}`: the log has other columns. {difference}. Read "
+                "it to its end with the earlier source (`availableNow`), or start with a new log "
+                "and a new checkpoint"
+            ) from None
+        batches = rows.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], expected)
 
 
 class StreamSourceBuilder(InstancesDeclaration[State]):
