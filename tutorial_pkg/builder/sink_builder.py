@@ -72,14 +72,14 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
     def __init__(
         self, functions: Functions, target: TargetContext, checkpoint: str | None, name: str | None
     ) -> None:
-        self._functions, self._target = functions, target
+        self._functions = functions
+        self._target = target.options, target.streaming, target.overwrite  # in all contexts
         self._checkpoint, self._name = checkpoint, name
-        self._job = None if target.streaming else str(uuid.uuid4())
+        self._job = "" if target.streaming else str(uuid.uuid4())
         self._retries = functions.retries.of(target.options)
 
     def write(self, iterator: Iterator[Any]) -> Flushed:
         freeze_imports()
-        target = self._target
         task: Any = TaskContext.get()
         query: Any = self._job
         run, batch = query, 0
@@ -87,15 +87,13 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
             query = task.getLocalProperty("sql.streaming.queryId")
             run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query
             batch = int(task.getLocalProperty("streaming.sql.batchId"))
-        context = SinkContext(
-            query, batch, task.partitionId(), target.options, target.streaming, target.overwrite
-        )
-        handle = self._run(iterator, context, f"task {context.index}")
+        context = SinkContext(query, batch, task.partitionId(), *self._target)
+        handle = self._run(iterator, context)
         checkpoints = task.getLocalProperty("spark.sql.streaming.checkpointLocation")
         return Flushed(query, run, checkpoints, handle)
 
-    def _run(self, iterator: Iterator[Any], context: SinkContext, who: str) -> Any:
-        functions = self._functions
+    def _run(self, iterator: Iterator[Any], context: SinkContext) -> Any:
+        functions, who = self._functions, f"task {context.index}"
         receive = "receive" if "receive" in functions else "receive_batch"
         state = self._retries.patiently(lambda: functions.call("create", who, context))
         with closing_with(lambda: functions.call("destroy", who, state)):
@@ -114,21 +112,13 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
 
     def _finish(self, name: str, messages: Sequence[Flushed | None], batch: int) -> None:
         flushed = [message for message in messages if message is not None]
-        query = self._job or (flushed[0].query if flushed else None)
-        if name not in self._functions or query is None:
+        first = flushed[0] if flushed else Flushed(self._job, self._job, None, None)
+        if name not in self._functions or not first.query:
             return  # if all tasks failed, the query's id is unknown
-        target, checkpoint = self._target, self._checkpoint
-        if checkpoint is None and self._name and flushed and flushed[0].checkpoints:
-            checkpoint = f"{flushed[0].checkpoints}/{self._name}"
-        context = BatchContext(
-            query,
-            batch,
-            target.options,
-            target.streaming,
-            target.overwrite,
-            run=flushed[0].run if flushed else query,
-            checkpoint=checkpoint,
-        )
+        checkpoint = self._checkpoint
+        if checkpoint is None and self._name and first.checkpoints:
+            checkpoint = f"{first.checkpoints}/{self._name}"
+        context = BatchContext(first.query, batch, *self._target, first.run, checkpoint)
 
         def once() -> None:
             handles = [message.handle for message in flushed]  # a new list for each try
