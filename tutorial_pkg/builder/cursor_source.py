@@ -82,25 +82,24 @@ class Page:
 class Pages(SplitCalls):
     """The pages of all splits, in turns; `positions` are those of the next unread pages.
 
-    A split at its end waits for the next look. With `availableNow` there is only one look.
+    One of several instances reads its share of the splits, by a hash of their names. A split at its
+    end waits for the next look. With `availableNow` there is only one look.
     """
 
-    def __init__(self, functions: Functions, context: SplitContext) -> None:
+    def __init__(
+        self, functions: Functions, context: SplitContext, index: int = 0, count: int = 1
+    ) -> None:
         super().__init__(functions, context)
         self.positions: dict[str, Any] = {}
+        self.begun = False
         self.dead_letters = 0
+        self._index, self._count = index, count
         self._unfinished: list[str] = []
         self._look_at = 0.0
-        self._begun = False
 
-    def first_positions(self) -> dict[str, Any]:
-        """Return the current splits, with the positions of their first pages."""
-        offset = dict(self.positions) if self._begun or self.positions else None
-        answer = self.ask("splits", SOURCE, offset=offset)
-        with self.functions.blamed("splits", SOURCE):
-            if not isinstance(answer, str | Mapping):
-                answer = dict.fromkeys(answer)
-            return {split: normalized(first) for split, first in by_name(answer).items()}
+    def mine(self, splits: dict[str, Any]) -> dict[str, Any]:
+        mine = [name for name in splits if zlib.crc32(name.encode()) % self._count == self._index]
+        return {name: splits[name] for name in mine}
 
     def look_if_due(self) -> None:
         if time.monotonic() >= self._look_at:
@@ -108,8 +107,14 @@ class Pages(SplitCalls):
 
     def look(self) -> None:
         """See which splits exist; one that has vanished keeps its position."""
-        firsts, self._begun = self.first_positions(), True
-        self.positions = firsts | self.positions
+        offset = dict(self.positions) if self.begun or self.positions else None
+        answer = self.ask("splits", SOURCE, offset=offset)
+        with self.functions.blamed("splits", SOURCE):
+            if not isinstance(answer, str | Mapping):
+                answer = dict.fromkeys(answer)
+            splits = self.mine(by_name(answer))
+            firsts = {split: normalized(first) for split, first in splits.items()}
+        self.begun, self.positions = True, firsts | self.positions
         unfinished = [split for split in self._unfinished if split in firsts]
         self._unfinished = list(dict.fromkeys([*unfinished, *firsts]))
         pause = math.inf if self.context.draining else self.context.options.pollSeconds
@@ -172,8 +177,8 @@ def normalized(position: Any) -> Any:
 class PageBatchReader(Pages, DataSourceReader):
     def partitions(self) -> list[SplitPartition]:
         with closing_with(self.close):
-            firsts = self.first_positions()
-        return [SplitPartition(split, first, None) for split, first in firsts.items()]
+            self.look()
+        return [SplitPartition(split, first, None) for split, first in self.positions.items()]
 
     def _read(self, part: SplitPartition) -> Iterator[pa.RecordBatch]:
         for page in self.pages(part.split, part.start):
@@ -181,20 +186,11 @@ class PageBatchReader(Pages, DataSourceReader):
 
 
 class PageInstance(Pages):
-    """The state of an instance. It reads a share of the splits, by a hash of their names."""
+    """The state of an instance. After a transient error the instance starts over."""
 
-    def __init__(self, functions: Functions, context: SplitContext, share: SourceContext) -> None:
-        super().__init__(replace(functions, retries=NONE), context)  # instead, it starts over
-        self._share = share
+    def __init__(self, functions: Functions, context: SplitContext, own: SourceContext) -> None:
+        super().__init__(replace(functions, retries=NONE), context, own.index, own.count)
         self._recorded = set[str]()  # splits with a position in a snapshot
-
-    def first_positions(self) -> dict[str, Any]:
-        return self._mine(super().first_positions())
-
-    def _mine(self, positions: dict[str, Any]) -> dict[str, Any]:
-        index, count = self._share.index, self._share.count
-        mine = [split for split in positions if zlib.crc32(split.encode()) % count == index]
-        return {split: positions[split] for split in mine}
 
     def fill(self, buffer: Buffer) -> None:
         self.look_if_due()
@@ -215,9 +211,9 @@ class PageInstance(Pages):
         return self.positions
 
     def restore(self, snapshots: list[dict[str, Any]]) -> None:
-        self._begun = True  # even if no split is its own
+        self.begun = True  # even if no split is its own
         for positions in snapshots:
-            self.positions |= self._mine(positions)
+            self.positions |= self.mine(positions)
 
 
 class CursorReader(BuiltStreamReader):
