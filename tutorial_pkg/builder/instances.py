@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -30,8 +30,6 @@ from tutorial_pkg.durable_log.status import StatusPublisher
 LEAST_PAUSE, MOST_PAUSE = 0.001, 0.05  # seconds, after a `fill` that added nothing; they double
 STOP_SECONDS = 3.0
 NOTABLE_SECONDS = 1.0  # the status shows an instance that is idle, or in a function, for longer
-
-Heartbeat = tuple[str, float]  # column and seconds
 
 _log = logging.getLogger(__name__)
 
@@ -59,10 +57,12 @@ class Snapshots:
             self._check_never_written()
             return []
         start = json.loads(self._file.read_text())
-        pairs = zip(start["snapshots"], start["positions"], strict=True)
-        return [
-            self._newest(index, position, first) for index, (first, position) in enumerate(pairs)
-        ]
+        snapshots: list[Any] = start["snapshots"]
+        for index, position in enumerate(start["positions"]):
+            frame = last_frame(self._logs.of(index), position, self._logs.writers[index].end)
+            if frame:
+                snapshots[index] = head_of(frame[1])["snapshot"]
+        return snapshots
 
     def save_with_others(self, index: int, snapshot: Any) -> None:
         """Return when all are on disk. Raise `BrokenBarrierError` if another instance failed."""
@@ -75,10 +75,6 @@ class Snapshots:
         content = {"snapshots": self._fresh, "positions": positions}
         replace_file(self._file, json.dumps(content))
         self.saved = True
-
-    def _newest(self, index: int, position: int, first: Any) -> Any:
-        frame = last_frame(self._logs.of(index), position, self._logs.writers[index].end)
-        return head_of(frame[1])["snapshot"] if frame else first
 
     def _check_never_written(self) -> None:
         writers = self._logs.writers.items()
@@ -98,7 +94,6 @@ class Instance(threading.Thread):
         self,
         functions: Functions,
         query: SplitContext,
-        heartbeat: Heartbeat | None,
         index: int,
         snapshots: Snapshots,
         logs: LogGroup,
@@ -109,15 +104,15 @@ class Instance(threading.Thread):
         self.stopping = threading.Event()
         self.added_at, self.idle_since = time.time(), time.monotonic()  # of the last row
         self.inside: tuple[str, float] | None = None
-        self._functions, self._query, self._heartbeat = functions, query, heartbeat
+        self.appending = threading.Lock()
+        self.abandoned = False  # then it must not append: the log is being closed
+        self._functions, self._query = functions, query
         self._index, self._snapshots, self._logs = index, snapshots, logs
         self._log = logs.writers[index]
         self._buffer = Buffer.of(functions.format, query)
         self._state: Any = None
         self._retries = functions.retries.of(query.options)
         self._tries: Tries | None = None  # of starting over, since a turn succeeded
-        self._appending = threading.Lock()
-        self._abandoned = False
 
     def run(self) -> None:
         try:
@@ -130,11 +125,6 @@ class Instance(threading.Thread):
             self._snapshots.barrier.abort()
         finally:
             self.status.running = False
-
-    def abandon(self) -> None:
-        """Never append again: a function is stuck, and the log is being closed."""
-        with self._appending:
-            self._abandoned = True
 
     def _run_until_stopped(self) -> None:
         pause = 0.0
@@ -195,6 +185,9 @@ class Instance(threading.Thread):
         with self._functions.blamed("fill", self.name):
             self._buffer.check_returned(returned)
             has_rows = self._buffer.rows > 0
+            idle = time.monotonic() - self.idle_since
+            if not has_rows and (heartbeat := self._functions.call("heartbeat", self.name, idle)):
+                self._buffer.add(heartbeat)
             if self._buffer.keeps_place and "snapshot" not in self._functions:
                 raise ValueError("`keep_place` was called, but there is no `snapshot`")
             batches, tokens = self._buffer.take("instance", self._index, self._log.end)
@@ -202,27 +195,27 @@ class Instance(threading.Thread):
                 raise ValueError("a row was added with a token, but there is no `acknowledge`")
         self.status.dead_letters += self._buffer.dead_letters
         self._buffer.dead_letters = 0
-        if not has_rows:
-            batches = self._heartbeat_if_due() or batches
-        if batches and not self._append(batches, self._head(after_rows=has_rows)):
-            return False  # not logged, so their tokens must never be acknowledged
+        if batches:
+            self._append(batches, self._head(after_rows=has_rows))
         if tokens:
-            self._acknowledge(tokens)
+            self.status.unacknowledged = len(tokens)
+            self._log.sync()
+            self._call("acknowledge", self._state, tokens)
+            self.status.unacknowledged = 0
         return bool(has_rows or tokens)
 
-    def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> bool:
-        """Log rows and snapshot as one frame. Return False if the instance was abandoned."""
+    def _append(self, batches: Sequence[pa.RecordBatch], head: str) -> None:
+        """Log rows and snapshot as one frame. Raise `SystemExit` if the instance was abandoned."""
         rows = sum(batch.num_rows for batch in batches)
         with self._functions.blamed("fill", self.name):
             payload = encode(batches, head)
-        with self._appending:
-            if self._abandoned:
-                return False
+        with self.appending:
+            if self.abandoned:
+                raise SystemExit("the log is closed")
             self._log.append(payload, rows, time.time_ns() // 1_000)
         self.added_at, self.idle_since = time.time(), time.monotonic()
         self.status.rows += rows
         self.status.bytes += len(payload)
-        return True
 
     def _head(self, after_rows: bool = False) -> str:
         """Return the snapshot as JSON. After rows, None is not a valid position."""
@@ -237,20 +230,6 @@ class Instance(threading.Thread):
                 )
             return snapshot_text(snapshot)
 
-    def _heartbeat_if_due(self) -> list[pa.RecordBatch]:
-        if self._heartbeat is None:
-            return []
-        column, seconds = self._heartbeat
-        if time.monotonic() - self.idle_since < seconds:
-            return []
-        return [_heartbeat(self._query, column)]
-
-    def _acknowledge(self, tokens: list[Any]) -> None:
-        self.status.unacknowledged = len(tokens)
-        self._log.sync()
-        self._call("acknowledge", self._state, tokens)
-        self.status.unacknowledged = 0
-
     def _call(self, name: str, *arguments: Any) -> Any:
         self.inside = name, time.monotonic()
         try:
@@ -259,28 +238,17 @@ class Instance(threading.Thread):
             self.inside = None
 
 
-def _heartbeat(query: SplitContext, column: str) -> pa.RecordBatch:
-    return RowPacker(query.schema).pack([{column: datetime.now(UTC)}])
-
-
 class Instances:
     """Runs all instances until `close`; the producer of a log reader."""
 
-    def __init__(
-        self,
-        functions: Functions,
-        context: SplitContext,
-        logs: LogGroup,
-        heartbeat: Heartbeat | None = None,
-    ) -> None:
-        if heartbeat:
-            _heartbeat(context, heartbeat[0])  # if it doesn't fit the schema, this fails at once
+    def __init__(self, functions: Functions, context: SplitContext, logs: LogGroup) -> None:
+        if heartbeat := functions.call("heartbeat", "the source", math.inf):
+            RowPacker(context.schema).pack([heartbeat])  # an error now, not at the first silence
         self._logs = logs
         count = context.options.parallelism
         self._snapshots = Snapshots(logs, count, "snapshot" in functions)
         self._all = [
-            Instance(functions, context, heartbeat, index, self._snapshots, logs)
-            for index in range(count)
+            Instance(functions, context, index, self._snapshots, logs) for index in range(count)
         ]
         self._publisher = StatusPublisher(logs, KEY, self._statuses)
         for thread in (*self._all, self._publisher):
@@ -307,7 +275,8 @@ class Instances:
             if instance.is_alive():
                 name = instance.inside[0] if instance.inside else "its thread"
                 text = f"`{name}` did not return within {STOP_SECONDS:g} s, and was abandoned"
-                instance.abandon()
+                with instance.appending:
+                    instance.abandoned = True
                 instance.status.last_error = text
                 _log.warning("%s: %s", instance.name, text)
         self._publisher.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from tutorial_pkg.builder.context import SourceContext, SplitContext
 from tutorial_pkg.builder.declaration import BuiltSource, InstancesDeclaration, Schema, State
 from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Functions, closing_with
-from tutorial_pkg.builder.instances import Heartbeat, Instances
+from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.replayable_source import SplitCalls, SplitPartition
 from tutorial_pkg.builder.rows import RowPacker
 from tutorial_pkg.durable_log.group import LogGroup
@@ -34,14 +35,12 @@ PAUSE_SECONDS = 0.01  # of a batch, after a `fill` that added nothing
 class BuiltStreamReader(LogReader):
     """Reads the logs that the instances append to."""
 
-    def __init__(
-        self, functions: Functions, context: SplitContext, heartbeat: Heartbeat | None = None
-    ) -> None:
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
         super().__init__(context.options, range(context.options.parallelism), "instance")
-        self._functions, self._context, self._heartbeat = functions, context, heartbeat
+        self._functions, self._context = functions, context
 
     def start_producer(self, logs: LogGroup) -> Instances:
-        return Instances(self._functions, self._context, logs, self._heartbeat)
+        return Instances(self._functions, self._context, logs)
 
     def to_batch(self, found: list[Framed], number: str) -> pa.RecordBatch:
         expected = RowPacker(self._context.schema).arrow_schema
@@ -123,22 +122,27 @@ class StreamSourceBuilder(InstancesDeclaration[State]):
         if "snapshot" in self._given or "restore" in self._given:
             self._require("snapshot", "restore")
         column, seconds = self._time_column, self._heartbeat_seconds
-        if seconds and not column:
-            raise ValueError(
-                f"format `{self._name}`: `heartbeat` needs a time column: add "
-                '`.timestamps("column")`'
-            )
+        if seconds:
+            if not column:
+                raise ValueError(
+                    f"format `{self._name}`: `heartbeat` needs a time column: add "
+                    '`.timestamps("column")`'
+                )
+            self._given["heartbeat"] = partial(_heartbeat, column, seconds)
         path, *limits = log_options("rows", "instance")
         instances = self._parallelism("how many instances, each with a log and a thread")
-        heartbeat = (column, seconds) if column and seconds else None
         return self._build(
             BuiltSource,
             "Rows that functions add, through a log, made by `SourceBuilder.stream`.",
             next(text for name, text in _GUARANTEES.items() if name in self._given),
             *(path, instances, *limits),
-            readers={"stream": partial(BuiltStreamReader, heartbeat=heartbeat)},
+            readers={"stream": BuiltStreamReader},
             reads_log=True,
         )
+
+
+def _heartbeat(column: str, seconds: float, idle: float) -> dict[str, datetime] | None:
+    return {column: datetime.now(UTC)} if idle >= seconds else None
 
 
 _GUARANTEES = {
