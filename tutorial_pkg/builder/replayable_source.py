@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Any, Self
 
 import pyarrow as pa
@@ -151,16 +151,11 @@ class Splits(SplitCalls):
     """The splits of a replayable source, and the work of tasks.
 
     In an offset a split with an identity has the key `name@identity`, others their name.
-    `parallelism` is the name of that option, if the source has it.
     """
 
-    def __init__(
-        self, functions: Functions, context: SplitContext, parallelism: str | None
-    ) -> None:
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
         super().__init__(functions, context)
-        options = context.options
-        self._has_identities = hasattr(options, FAIL_ON_DATA_LOSS.name)
-        self._tasks: int = (options[parallelism] or cores()) if parallelism else 1
+        self._has_identities = hasattr(context.options, FAIL_ON_DATA_LOSS.name)
 
     def look(self, offset: Positions | None = None) -> dict[str, Split]:
         """Return the current splits by their keys. Lost rows are an error, or a warning."""
@@ -221,7 +216,8 @@ class Splits(SplitCalls):
             for key, start, end, payload in ranges
             if start < end
         ]
-        share = -(-self._tasks // max(1, len(parts)))  # rounded up
+        tasks = self.functions.call("tasks", SOURCE, self.context.options) or 1
+        share = -(-tasks // max(1, len(parts)))  # rounded up
         return [piece for part in parts for piece in _cut(part, share)]
 
 
@@ -259,9 +255,9 @@ class FilteringReader(SplitBatchReader):
         return filters
 
 
-def batch_reader(*arguments: Any, **more: Any) -> SplitBatchReader:
+def batch_reader(functions: Functions, context: SplitContext) -> SplitBatchReader:
     reader = FilteringReader if passes_filters() else SplitBatchReader
-    return reader(*arguments, **more)
+    return reader(functions, context)
 
 
 class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -273,11 +269,9 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     splits may begin elsewhere.
     """
 
-    def __init__(
-        self, functions: Functions, context: SplitContext, parallelism: str | None, limit: str
-    ) -> None:
-        super().__init__(functions, context, parallelism)
-        self._max_rows: int | None = context.options[limit]
+    def __init__(self, functions: Functions, context: SplitContext) -> None:
+        super().__init__(functions, context)
+        self._max_rows: int | None = functions.call("limit", SOURCE, context.options)
         self._begins: Positions = {}
         self._seen: dict[str, Split] = {}
         self._patience = Patience()
@@ -378,7 +372,7 @@ class ReplayableSourceBuilder(SplitsDeclaration):
     def __init__(self, name: str, schema: Schema, look: Look, read: Read) -> None:
         super().__init__(name, schema)
         self._limit = LIMIT
-        self._parallelism: Option | None = None
+        self._parallelism: list[Option] = []
         self._set("look", look, "context")
         self._set("read", read, "context", "split", "start", "end", may_yield=True)
 
@@ -407,7 +401,8 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         count in the option's `meaning`.
         """
         self._check_count(1 if count is None else count, MOST)
-        self._parallelism = replace(PARALLELISM, name=option, default=count, meaning=meaning)
+        self._parallelism = [replace(PARALLELISM, name=option, default=count, meaning=meaning)]
+        self._given["tasks"] = lambda options: options[option] or cores()
         return self
 
     def limit(self, option: str, meaning: str = LIMIT.meaning) -> Self:
@@ -416,15 +411,8 @@ class ReplayableSourceBuilder(SplitsDeclaration):
         return self
 
     def build(self) -> type[DataSource]:
-        tasks = self._parallelism
-        name = tasks.name if tasks else None
-        return self._build(
-            BuiltSource,
-            "What can be asked for again, made by `SourceBuilder.replayable`.",
-            "exactly once",
-            *([self._limit, tasks] if tasks else [self._limit]),
-            readers={
-                "batch": partial(batch_reader, parallelism=name),
-                "stream": partial(ReplayableReader, parallelism=name, limit=self._limit.name),
-            },
-        )
+        self._given["limit"] = itemgetter(self._limit.name)
+        text = "What can be asked for again, made by `SourceBuilder.replayable`."
+        own = [self._limit, *self._parallelism]
+        readers = {"batch": batch_reader, "stream": ReplayableReader}
+        return self._build(BuiltSource, text, "exactly once", *own, readers=readers)
