@@ -227,7 +227,12 @@ class Declaration:
         check_travel(self._name, self._given | parsers)
         declared = self._retries.option in [option.name for option in self._options]
         retries = replace(self._retries, declared=declared)
-        options = Options(self._name, self._distinct(*own, *retries.options(), *self._options))
+        names = set[str]()
+        for option in (*own, *retries.options(), *self._options):
+            if option.name.lower() in names:
+                raise ValueError(f"format `{self._name}`: option `{option.name}` exists; rename it")
+            names.add(option.name.lower())
+        options = Options(self._name, [*own, *retries.options(), *self._options])
         doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
         doc += f"\nOptions:\n{options.table() or '    none'}\n"
         if "schema" in self._given:
@@ -246,16 +251,6 @@ class Declaration:
             if role not in more.get("readers", (role,)):
                 more[method] = getattr(DataSource, method)  # raises an error
         return type(f"{words}DataSource", (base,), more)
-
-    def _distinct(self, *options: Option) -> tuple[Option, ...]:
-        names = [option.name.lower() for option in options]
-        for option in reversed(options):  # the user's own come last
-            if names.count(option.name.lower()) > 1:
-                raise ValueError(
-                    f"format `{self._name}`: option `{option.name}` exists already; choose "
-                    "another name"
-                )
-        return options
 
 
 class SplitsDeclaration(Declaration):

@@ -176,20 +176,14 @@ def checked(name: str, function: Function, *parameters: str, may_yield: bool = F
 def check_travel(format_name: str, functions: Mapping[str, Function]) -> None:
     """Raise `ValueError` for a function that Spark cannot pickle, and name what it captures."""
     for name, function in functions.items():
-        if reason := _refusal(function):
+        try:
+            cloudpickle.dumps(function)
+        except Exception as error:
             raise ValueError(
                 f"format `{format_name}`: `{name}` cannot be sent to the tasks, because it "
-                f"{_captured(function)} ({reason}). Open such things in `create` or `.connect`, "
+                f"{_captured(function)} ({error}). Open such things in `create` or `.connect`, "
                 "which run where they are used"
-            )
-
-
-def _refusal(value: Any) -> str | None:
-    try:
-        cloudpickle.dumps(value)
-    except Exception as error:
-        return " ".join(str(error).split())
-    return None
+            ) from None
 
 
 def _captured(function: Function) -> str:
@@ -197,6 +191,8 @@ def _captured(function: Function) -> str:
     if inspect.isfunction(function):
         variables = inspect.getclosurevars(function)
         for name, value in {**variables.nonlocals, **variables.globals}.items():
-            if _refusal(value):
+            try:
+                cloudpickle.dumps(value)
+            except Exception:
                 return f"captures `{name}`, a {type(value).__name__}"
     return "cannot be pickled"
