@@ -57,12 +57,11 @@ class BuiltSource(Built):
     """The base of sources. `readers` has a function for "batch", for "stream", or both."""
 
     reads_log = False  # so the conformance kit knows when only a running query adds rows
-    columns: ClassVar[PlainSchema]  # unless a function `schema` is given
     readers: ClassVar[Mapping[str, MakeReader]]
 
     def schema(self) -> PlainSchema:
-        options, of_options = self.values(), self.functions.given.get("schema")
-        return of_options(options) if of_options else self.columns
+        columns: PlainSchema = self.functions.given["schema"](self.values())
+        return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         context = SplitContext(self.values(), batch=True, schema=schema)
@@ -138,13 +137,11 @@ class Declaration:
     """Functions and options, as they are declared one after the other."""
 
     def __init__(self, name: str, schema: Schema = "") -> None:
-        self._name = name
-        self._columns = "" if callable(schema) else schema
+        self._name, self._schema = name, schema
         self._given: dict[str, Function] = {}
         self._options: list[Option] = []
         self._retries = Retries()
-        if callable(schema):
-            self._set("schema", schema, "options")
+        self._set("schema", schema if callable(schema) else lambda options: schema, "options")
 
     def option(
         self, name: str, parse: Parse, default: Any, meaning: str, allowed: str | None = None
@@ -235,16 +232,15 @@ class Declaration:
         options = Options(self._name, [*own, *retries.options(), *self._options])
         doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
         doc += f"\nOptions:\n{options.table() or '    none'}\n"
-        if "schema" in self._given:
+        if callable(columns := self._schema):
             doc += "\nSchema: as the options say\n"
-        elif columns := self._columns:  # `toDDL` would need a session
+        elif columns:  # `toDDL` would need a session
             text = columns if isinstance(columns, str) else columns.simpleString()
             doc += f"\nSchema: {text}\n"
         words = "".join(part.capitalize() for part in self._name.split("_"))
         more |= {
             "functions": Functions(self._name, dict(self._given), retries),
             "declared": options,
-            "columns": self._columns,
             "__doc__": doc,
         }
         for role, method in (("batch", "reader"), ("stream", "streamReader")):
