@@ -41,8 +41,7 @@ class RowPacker:
         if set(map(type, rows)) != {tuple} or set(map(len, rows)) != {width}:
             rows = [self.values(row) for row in rows]
         columns = enumerate(zip(*rows, strict=True))
-        arrays = [self._array(index, values) for index, values in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+        return self._batch([self._array(index, values) for index, values in columns])
 
     def fit(self, batch: pa.RecordBatch, strict: bool = True) -> pa.RecordBatch:
         """Return `batch` with the schema's columns, order and types, or raise `ValueError`.
@@ -56,23 +55,18 @@ class RowPacker:
                 f"expected a record batch with the columns {self._names}, got {batch.schema.names}"
             )
         if batch.schema.equals(self.arrow_schema):  # saves half the time of a small batch
-            for index, array in enumerate(batch.columns):
-                self._check_nulls(array, index)
-            return batch
-        arrays = [
-            self._cast(batch.column(name), index, strict) for index, name in enumerate(self._names)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
+            return self._batch(batch.columns)
+        columns = enumerate(map(batch.column, self._names))
+        return self._batch([self._cast(array, index, strict) for index, array in columns])
 
     def values(self, row: Any) -> tuple[Any, ...]:
         """Return a row's values in the order of the columns, or raise `ValueError`."""
         names = getattr(row, "__fields__", None) or getattr(row, "_fields", None)
         if dataclasses.is_dataclass(row) and not isinstance(row, type):
-            names = [field.name for field in dataclasses.fields(row)]
-            row = tuple(getattr(row, name) for name in names)
+            row = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
         if isinstance(row, dict):
             return self._by_name(list(row.items()))
-        if names:  # a `Row`, a named tuple or a dataclass
+        if names:  # a `Row` or a named tuple
             return self._by_name(list(zip(names, row, strict=True)))
         if not isinstance(row, tuple) and len(self._names) == 1:
             row = (row,)
@@ -93,7 +87,7 @@ class RowPacker:
 
     def _array(self, index: int, values: Sequence[Any]) -> pa.Array:
         try:
-            array = self._converted(index, values)
+            return self._converted(index, values)
         except _CANNOT_HOLD:
             for value in values:
                 try:
@@ -102,8 +96,6 @@ class RowPacker:
                     text = f"column {self._name(index)} cannot hold {quoted(value)}: {error}"
                     raise ValueError(text) from error
             raise
-        self._check_nulls(array, index)
-        return array
 
     def _converted(self, index: int, values: Sequence[Any]) -> pa.Array:
         convert, plain = self._columns[index]
@@ -119,12 +111,13 @@ class RowPacker:
             array = cast_array(array, kind)
         except (pa.ArrowException, ValueError) as error:
             raise ValueError(f"column {self._name(index)} of a record batch: {error}") from None
-        self._check_nulls(array, index)
         return array
 
-    def _check_nulls(self, array: pa.Array, index: int) -> None:
-        if array.null_count and not self.schema[index].nullable:
-            raise ValueError(f"column {self._name(index)} is NOT NULL, got a null")
+    def _batch(self, arrays: list[pa.Array]) -> pa.RecordBatch:
+        for index, array in enumerate(arrays):
+            if array.null_count and not self.schema[index].nullable:
+                raise ValueError(f"column {self._name(index)} is NOT NULL, got a null")
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow_schema)
 
     def _name(self, index: int) -> str:
         field = self.schema[index]
