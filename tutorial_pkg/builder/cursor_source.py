@@ -148,7 +148,7 @@ class Pages(SplitCalls):
         with self.functions.blamed("read", who):
             if not isinstance(answer, tuple) or len(answer) != 2:
                 raise TypeError(f"expected (rows, next position), got {quoted(answer)}")
-            buffer = self.new_buffer()
+            buffer = Buffer.of(self.functions.format, self.context)
             batches = list(buffer.pack_all(answer[0], split, position))
             self.dead_letters += buffer.dead_letters
             page = Page(split, position, normalized(answer[1]), batches)

@@ -38,8 +38,8 @@ class Snapshots:
     """The last position of each instance, also after a crash.
 
     Every frame has the newest snapshot of its instance. Before any instance adds rows, the
-    snapshots of *all* are `saved` in a file, with the positions of their logs. So after a restart,
-    a snapshot is in the last frame after that position, or else in the file.
+    `fresh` snapshots of *all* are `saved` in a file, with the positions of their logs. So after a
+    restart, a snapshot is in the last frame after that position, or else in the file.
     """
 
     def __init__(self, logs: LogGroup, count: int, used: bool) -> None:
@@ -48,7 +48,7 @@ class Snapshots:
         self._file = logs.directory / "snapshots.json"
         if not used:
             self._file.unlink(missing_ok=True)  # it would become outdated
-        self._fresh: list[Any] = [None] * count
+        self.fresh: list[Any] = [None] * count
         self.barrier = threading.Barrier(count, action=self._save)
 
     def last(self) -> list[Any]:
@@ -64,15 +64,10 @@ class Snapshots:
                 snapshots[index] = head_of(frame[1])["snapshot"]
         return snapshots
 
-    def save_with_others(self, index: int, snapshot: Any) -> None:
-        """Return when all are on disk. Raise `BrokenBarrierError` if another instance failed."""
-        self._fresh[index] = snapshot
-        self.barrier.wait()
-
     def _save(self) -> None:
         ends = self._logs.sync().positions
-        positions = [ends[str(index)] for index in range(len(self._fresh))]
-        content = {"snapshots": self._fresh, "positions": positions}
+        positions = [ends[str(index)] for index in range(len(self.fresh))]
+        content = {"snapshots": self.fresh, "positions": positions}
         replace_file(self._file, json.dumps(content))
         self.saved = True
 
@@ -164,8 +159,8 @@ class Instance(threading.Thread):
         if snapshots := self._snapshots.last():
             self._call("restore", self._state, snapshots)
         if not self._snapshots.saved:
-            snapshot = json.loads(self._head())["snapshot"]
-            self._snapshots.save_with_others(self._index, snapshot)
+            self._snapshots.fresh[self._index] = json.loads(self._head())["snapshot"]
+            self._snapshots.barrier.wait()  # until those of all instances are on disk
 
     def _fill_until_stopped(self) -> None:
         pause = 0.0

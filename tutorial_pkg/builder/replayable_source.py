@@ -114,10 +114,7 @@ class SplitCalls:
         with self.functions.blamed("read", split_text(part.split)):
             rows = self.functions.given["read"](context, part.split, part.start, part.end)
             position = part.split, part.identity, part.start, part.end
-            yield from self.new_buffer().pack_all(rows, *position)
-
-    def new_buffer(self) -> Buffer:
-        return Buffer.of(self.functions.format, self.context)
+            yield from Buffer.of(self.functions.format, context).pack_all(rows, *position)
 
     def open(self) -> SplitContext:
         if not self._is_open:
@@ -305,7 +302,7 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     def _bounded(self, start: Positions, limits: Limits) -> Positions:
         """Return how far one batch goes: at least a row of each split that has some."""
         waiting = {
-            key: _distance(start[key], split.end)
+            key: 1 if isinstance(split.end, str) else split.end - start[key]
             for key, split in self._seen.items()
             if key in start and start[key] < split.end
         }
@@ -350,10 +347,6 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
 
 def _firsts(splits: dict[str, Split]) -> Positions:
     return {key: split.first for key, split in splits.items()}
-
-
-def _distance(start: Any, end: Any) -> int:
-    return 1 if isinstance(start, str) else int(end - start)
 
 
 def _splits_of(offset: Positions) -> Positions:

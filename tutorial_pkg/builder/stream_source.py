@@ -21,7 +21,7 @@ from tutorial_pkg.builder.frames import batches_of
 from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.instances import Instances
 from tutorial_pkg.builder.replayable_source import SplitCalls, SplitPartition
-from tutorial_pkg.builder.rows import RowPacker
+from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.reader import Framed, LogReader, log_options
 
@@ -167,7 +167,7 @@ class InstanceReader(SplitCalls, DataSourceReader):
         functions, context, who = self.functions, self.context, part.split
         own = SourceContext(part.start, part.end, context.options)
         state = functions.call("create", who, own)
-        buffer, count = self.new_buffer(), 0
+        buffer, count = Buffer.of(functions.format, self.context), 0
         with closing_with(lambda: functions.call("destroy", who, state)):
             while not buffer.closed:
                 returned = functions.call("fill", who, state, buffer)
