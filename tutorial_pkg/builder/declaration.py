@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pyspark.sql.datasource import (
@@ -222,16 +221,15 @@ class Declaration:
         """Return the class for Spark, with the builder's `own` options and `more` attributes."""
         parsers = {f"option {option.name}": option.parse for option in self._options}
         check_travel(self._name, self._given | parsers)
-        declared = self._retries.option in [option.name for option in self._options]
-        retries = replace(self._retries, declared=declared)
+        options = [*own, *self._retries.options(self._options), *self._options]
         names = set[str]()
-        for option in (*own, *retries.options(), *self._options):
+        for option in options:
             if option.name.lower() in names:
                 raise ValueError(f"format `{self._name}`: option `{option.name}` exists; rename it")
             names.add(option.name.lower())
-        options = Options(self._name, [*own, *retries.options(), *self._options])
+        declared = Options(self._name, options)
         doc = f"{text}\n\nGuarantee: {guarantee}, on the conditions in docs/builder.md.\n"
-        doc += f"\nOptions:\n{options.table() or '    none'}\n"
+        doc += f"\nOptions:\n{declared.table() or '    none'}\n"
         if callable(columns := self._schema):
             doc += "\nSchema: as the options say\n"
         elif columns:  # `toDDL` would need a session
@@ -239,8 +237,8 @@ class Declaration:
             doc += f"\nSchema: {text}\n"
         words = "".join(part.capitalize() for part in self._name.split("_"))
         more |= {
-            "functions": Functions(self._name, dict(self._given), retries),
-            "declared": options,
+            "functions": Functions(self._name, dict(self._given), self._retries),
+            "declared": declared,
             "__doc__": doc,
         }
         for role, method in (("batch", "reader"), ("stream", "streamReader")):

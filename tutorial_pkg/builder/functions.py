@@ -47,18 +47,17 @@ class Retries:
     pause: float = 0.5
     transient: Callable[[BaseException], bool] | None = None
     option: str = SECONDS
-    declared: bool = False  # `option` is the format's own
 
     def of(self, options: OptionValues) -> Retries:
         if not self.seconds:
             return self
-        if self.declared:
-            per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
-            return replace(self, seconds=options[self.option] / per_second)
-        return replace(self, seconds=options[self.option], pause=options[PAUSE] / 1_000)
+        if hasattr(options, PAUSE):  # these options are ours
+            return replace(self, seconds=options[self.option], pause=options[PAUSE] / 1_000)
+        per_second = 1_000 if self.option.endswith(("Ms", "Millis")) else 1
+        return replace(self, seconds=options[self.option] / per_second)
 
-    def options(self) -> list[Option]:
-        if not self.seconds or self.declared:
+    def options(self, declared: list[Option]) -> list[Option]:
+        if not self.seconds or self.option in [option.name for option in declared]:
             return []
         seconds = "how long to repeat a function after a refused connection or the like"
         pause = "the first pause before a retry; pauses double up to ten times that"
