@@ -81,9 +81,9 @@ class SinkWriter(DataSourceStreamWriter, DataSourceWriter):
     def write(self, iterator: Iterator[Any]) -> Flushed:
         freeze_imports()
         task: Any = TaskContext.get()
-        query: Any = self._job
-        run, batch = query, 0
-        if query is None:
+        query = run = self._job
+        batch = 0
+        if not self._job:
             query = task.getLocalProperty("sql.streaming.queryId")
             run = task.getLocalProperty("spark.jobGroup.id")  # Spark's job group of a query
             batch = int(task.getLocalProperty("streaming.sql.batchId"))
