@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from typing import LiteralString, cast
 
 import adbc_driver_postgresql.dbapi as adbc
@@ -15,7 +15,7 @@ from pyspark.sql.types import IntegralType, StructType
 
 from tutorial_pkg.builder import OptionValues, SourceBuilder, Split, SplitContext
 from tutorial_pkg.connectors.postgres import connection as pg
-from tutorial_pkg.connectors.postgres.columns import Fitter, exact_columns, schema_of, select_list
+from tutorial_pkg.connectors.postgres.columns import exact_columns, fit, schema_of, select_list
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.core.worker import cores
 
@@ -25,7 +25,6 @@ PAUSE_SECONDS = 0.02
 PREPARED = "-1/"  # how the id of a transaction without a session starts: see PREPARE TRANSACTION
 SAMPLED_PAGES = 2000  # of 8 kB: takes some ten milliseconds, and gives fair ranges
 OPERATORS = {"IN": "{} IN ({})", "IS NULL": "{} IS NULL", "IS NOT NULL": "{} IS NOT NULL"}
-Range = tuple[str | None, str | None]  # from a key up to, but without, another; None is open
 
 
 def source_of(options: OptionValues) -> sql.Composable:
@@ -46,33 +45,48 @@ def arrow_rows(
     options: OptionValues, source: sql.Composable, schema: StructType, where: sql.Composable
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in batches of some megabytes. Raises `ValueError` for values that don't fit."""
-    fitter, columns = Fitter(schema), select_list(schema)
-    text = sql.SQL("SELECT {} FROM {} AS source WHERE {}").format(columns, source, where)
+    text = sql.SQL("SELECT {} FROM {} AS source WHERE {}")
+    statement = text.format(select_list(schema), source, where).as_string()
     pg.connect(options).close()  # waits for the database, which ADBC can't
     with closing(adbc.connect(pg.conninfo(options))) as database, database.cursor() as cursor:
         cursor.execute(pg.settings(options))
         cursor.fetchall()
-        cursor.execute(text.as_string())
+        cursor.execute(statement)
         for batch in cursor.fetch_record_batch():
-            yield fitter.fit(batch)
+            yield fit(batch, schema)
 
 
-def ranges(database: pg.Connection, options: OptionValues, wanted: sql.Composable) -> list[Range]:
-    """Cut the keys into ranges with equal numbers of rows; a key's rows stay together."""
+def ranges(
+    database: pg.Connection, options: OptionValues, wanted: sql.Composable
+) -> list[sql.Composable]:
+    """Return conditions that cut the wanted rows into parts of about equal size, by the key.
+
+    The first one includes the rows without a key.
+    """
     parts = options.parallelism or cores()
     if options.key is None or parts == 1:
-        return [(None, None)]
+        return [wanted]
     text = """SELECT percentile_disc({shares}::float8[]) WITHIN GROUP (ORDER BY {key})::text[]
         FROM {source} AS source {sample} WHERE {wanted} AND {key} IS NOT NULL"""
+    key, source = sql.Identifier(options.key), source_of(options)
+    shares = sql.Literal([part / parts for part in range(1, parts)])
+    sample = _sample(database, options)
     query = sql.SQL(text).format(
-        shares=sql.Literal([part / parts for part in range(1, parts)]),
-        key=sql.Identifier(options.key),
-        source=source_of(options),
-        wanted=wanted,
-        sample=_sample(database, options),
+        shares=shares, key=key, source=source, sample=sample, wanted=wanted
     )
     [bounds] = database.execute(query).fetchone() or [None]
-    return list(itertools.pairwise([None, *dict.fromkeys(bounds or []), None]))
+    bounds = [sql.Literal(bound) for bound in dict.fromkeys(bounds or [])]
+    if not bounds:
+        return [wanted]
+    conditions = [
+        sql.SQL("({0} < {1} OR {0} IS NULL)").format(key, bounds[0]),
+        *(
+            sql.SQL("{} >= {} AND {} < {}").format(key, low, key, high)
+            for low, high in pairwise(bounds)
+        ),
+        sql.SQL("{} >= {}").format(key, bounds[-1]),
+    ]
+    return [sql.SQL("{} AND {}").format(wanted, condition) for condition in conditions]
 
 
 def _sample(database: pg.Connection, options: OptionValues) -> sql.Composable:
@@ -86,17 +100,6 @@ def _sample(database: pg.Connection, options: OptionValues) -> sql.Composable:
     return sql.SQL("TABLESAMPLE SYSTEM ({})").format(sql.Literal(100 * SAMPLED_PAGES / pages))
 
 
-def _within(key: str | None, part: Range) -> sql.Composable:
-    """Return the condition for a range; the first one includes the rows without a key."""
-    if key is None or part == (None, None):
-        return sql.SQL("true")
-    low, high = map(sql.Literal, part)
-    if part[0] is None:
-        return sql.SQL("({0} < {1} OR {0} IS NULL)").format(sql.Identifier(key), high)
-    between = sql.SQL("{0} >= {1}" if part[1] is None else "{0} >= {1} AND {0} < {2}")
-    return between.format(sql.Identifier(key), low, high)
-
-
 def _all_of(context: SplitContext) -> sql.Composable:
     """Return the condition that all filters hold, as far as the server compares as Spark does."""
     conditions: list[sql.Composable] = [sql.SQL("true")]
@@ -105,8 +108,8 @@ def _all_of(context: SplitContext) -> sql.Composable:
         source, database = source_of(context.options), context.connection.database
         exact = exact_columns(database, source, context.schema)
     for column, operator, value in context.filters:
-        values = value if operator == "IN" else [value]
-        if column in exact and not any("\0" in str(each) for each in values):
+        if column in exact:
+            values = value if operator == "IN" else [value]
             text = OPERATORS.get(operator, f"{{}} {operator} {{}}")
             literals = sql.SQL(", ").join(map(sql.Literal, values))
             conditions.append(sql.SQL(text).format(sql.Identifier(column), literals))
@@ -211,9 +214,8 @@ def look(context: SplitContext) -> dict[str, Split]:
     with pg.locks_in_time(options):
         if context.batch:
             oid = str(pg.resolve(database, options.table)[0]) if options.table else ""
-            wanted = _all_of(context)
-            parts, text = enumerate(ranges(database, options, wanted)), wanted.as_string()
-            return {f"range {number}": Split(0, 1, oid, (part, text)) for number, part in parts}
+            parts = enumerate(ranges(database, options, _all_of(context)))
+            return {f"range {n}": Split(0, 1, oid, part.as_string()) for n, part in parts}
         _check_stream(context)
         offset = context.offset or {}
         start = max(map(int, offset.values()), default=BEGIN)
@@ -243,13 +245,7 @@ def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa
         if context.identity != str(oid):
             context.lost(f"table `{options.table}` was dropped and re-created")
             return
-    if context.batch:
-        part, wanted = context.payload
-        where: sql.Composable = sql.SQL("{} AND {}").format(
-            _within(options.key, part), sql.SQL(wanted)
-        )
-    else:
-        where = _between(options, start, end)
+    where = sql.SQL(context.payload) if context.batch else _between(options, start, end)
     yield from arrow_rows(options, source_of(options), context.schema, where)
 
 
