@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,13 +20,19 @@ from tutorial_pkg.builder import (
     Split,
     SplitContext,
 )
+from tutorial_pkg.connectors.arrow_columns import fit_batch
 from tutorial_pkg.connectors.postgres import connection as pg
 from tutorial_pkg.connectors.postgres import pgoutput, slot
 from tutorial_pkg.connectors.postgres.columns import oid_of, schema_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.tables import arrow_rows
 
-OPERATIONS = {"D": "delete", "I": "insert", "T": "truncate", "U": "update"}
+OPERATIONS = {
+    pgoutput.INSERT: "insert",
+    pgoutput.UPDATE: "update",
+    pgoutput.DELETE: "delete",
+    pgoutput.TRUNCATE: "truncate",
+}
 # Arrow parses PostgreSQL's texts of all other types to the same values as the client, or refuses.
 PARSED_BY_CLIENT = (ArrayType, BinaryType, DecimalType)
 
@@ -110,29 +114,26 @@ def _snapshot(context: SplitContext, start: int, end: int) -> Iterator[pa.Record
     columns = [field for field in _struct(context, "after") if field.name in copied]
     where = sql.SQL("{0} >= {1} AND {0} < {2}").format(number, start, min(0, end))
     for batch in arrow_rows(options, copy, StructType(columns), where):
-        rows = dict(zip(batch.schema.names, batch.columns, strict=True))
-        known = {name: _as_struct(rows, schema.field(name).type) for name in ("key", "after")}
-        known["operation"] = pa.array(["snapshot"] * batch.num_rows)
-        yield pa.RecordBatch.from_struct_array(_as_struct(known, pa.struct(schema)))
+        key, after = (fit_batch(batch, _fields(schema, name)) for name in ("key", "after"))
+        known = {
+            "operation": pa.repeat("snapshot", batch.num_rows),
+            "key": key.to_struct_array(),
+            "after": after.to_struct_array(),
+        }
+        yield fit_batch(pa.RecordBatch.from_pydict(known), schema)
 
 
-def _as_struct(arrays: dict[str, pa.Array], kind: pa.StructType) -> pa.StructArray:
-    """Return structs of this type; missing fields are null."""
-    nulls = pa.nulls(len(next(iter(arrays.values()))))
-    columns = [arrays.get(field.name, nulls).cast(field.type) for field in kind]
-    return pa.StructArray.from_arrays(columns, fields=list(kind))
+def _fields(schema: pa.Schema, column: str) -> pa.Schema:
+    return pa.schema(list(schema.field(column).type))
 
 
 def _changes(context: SplitContext, start: int, end: int) -> Iterator[pa.RecordBatch]:
     options, database = context.options, context.connection
     oid, _ = pg.resolve(database, options.table)
     packer = ChangePacker(context, oid, _logged_columns(database, options).names)
-    decoder = pgoutput.Decoder(oid)
+    decoder = pgoutput.Decoder(oid, start, end)
     for messages in slot.messages(database, options, start, end):
-        for changes in decoder.changes(messages):
-            inside = changes.between(start, end)
-            if len(inside.at):
-                yield packer.pack(inside)
+        yield from map(packer.pack, decoder.changes(messages))
 
 
 class ChangePacker:
@@ -151,11 +152,10 @@ class ChangePacker:
                 "re-created, or the publication has several tables, or partitions without "
                 "`publish_via_partition_root`. Start over with a new checkpoint and a new `slot`"
             )
-        _check_columns(self._context, changes.relation.columns, self._now)
+        _check_columns(self._context, changes.columns, self._now)
         before, after = (self._rows(changes, values) for values in changes.tuples())
-        letters, operations = [*map(ord, OPERATIONS)], pa.array([*OPERATIONS.values()])
         known = {
-            "operation": operations.take(pa.array(np.searchsorted(letters, changes.kinds))),
+            "operation": pa.array([OPERATIONS[kind] for kind in changes.kinds.tolist()]),
             "key": self._keys(before, after),
             "before": before,
             "after": after,
@@ -171,7 +171,7 @@ class ChangePacker:
         kind, missing = self._schema.field("after").type, values[0, 0] == pgoutput.ABSENT
         if missing.all():
             return pa.nulls(len(missing), kind)
-        by_name = dict(zip(changes.relation.columns, values, strict=True))
+        by_name = dict(zip(changes.columns, values, strict=True))
         arrays = [
             self._array(field, changes, by_name[field.name])
             if field.name in by_name
@@ -182,12 +182,8 @@ class ChangePacker:
 
     def _keys(self, before: pa.StructArray, after: pa.StructArray) -> pa.StructArray:
         """Take the key of the row after the change, or of the row before a delete."""
-        is_after, is_row = after.is_valid(), pc.or_(after.is_valid(), before.is_valid())
-        fields = list(self._schema.field("key").type)
-        arrays = [
-            pc.if_else(is_after, after.field(field.name), before.field(field.name))
-            for field in fields
-        ]
+        rows, fields = pc.coalesce(after, before), list(self._schema.field("key").type)
+        is_row, arrays = rows.is_valid(), [rows.field(field.name) for field in fields]
         if any(pc.any(pc.and_(is_row, array.is_null())).as_py() for array in arrays):
             raise ValueError(
                 f"a change of `{self._table}` lacks the primary key of its row: the key was "
@@ -206,26 +202,17 @@ class ChangePacker:
                 "generated columns: ALTER TABLE … REPLICA IDENTITY FULL. To get past this one, "
                 "start over with a new checkpoint and a new slot, with `snapshot`"
             )
-        texts, packer = changes.texts(values), RowPacker(StructType([field]))
-        if not isinstance(field.dataType, PARSED_BY_CLIENT):
-            with contextlib.suppress(pa.ArrowInvalid):  # then the client finds the wrong value
-                return _parsed(texts, packer.arrow_schema.types[0])
-        # By the column's Spark type: the log has only the name of a domain.
-        loader = self._transformer.get_loader(oid_of(field.dataType), Format.TEXT)
-        rows = list[tuple[Any]]()
-        for text in texts:
-            try:
-                rows.append((None if text is None else loader.load(text),))
-            except (ArithmeticError, ValueError, psycopg.DataError) as error:
-                message = f"column `{field.name}` cannot hold {text!r}: {error}"
-                raise ValueError(message) from error
-        return packer.pack(rows).column(0)
-
-
-def _parsed(texts: list[bytes | None], kind: pa.DataType) -> pa.Array:
-    """Convert with Arrow. Raises its `ArrowInvalid`."""
-    array = pa.array(texts, pa.string())
-    return pc.equal(array, "t") if pa.types.is_boolean(kind) else array.cast(kind)
+        texts, kind = changes.texts(values), self._schema.field("after").type.field(field.name).type
+        try:
+            if not isinstance(field.dataType, PARSED_BY_CLIENT):
+                array = pa.array(texts, pa.string())
+                return pc.equal(array, "t") if pa.types.is_boolean(kind) else array.cast(kind)
+            # By the column's Spark type: the log has only the name of a domain.
+            load = self._transformer.get_loader(oid_of(field.dataType), Format.TEXT).load
+            rows = [(None if text is None else load(text),) for text in texts]
+        except (ArithmeticError, ValueError, psycopg.DataError) as error:
+            raise ValueError(f"column `{field.name}` cannot hold a value: {error}") from error
+        return RowPacker(StructType([field])).pack(rows).column(0)
 
 
 source = (

@@ -7,7 +7,6 @@ a plain loop over messages and values 0.2 s, and the whole micro-batch about 0.5
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,14 +25,6 @@ EPOCH = 946_684_800_000_000  # 2000-01-01, in microseconds since 1970
 # The fields of BEGIN with their offsets: LSN of the commit, transaction id, time of the commit.
 TRANSACTION = ((">u8", 1), (">u4", 17), (">i8", 9))
 PADDING = bytes(8)  # lets lookups run past the last message; their results aren't used
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A table at the time of the change: the names of its columns."""
-
-    oid: int
-    columns: tuple[str, ...]
 
 
 class Chunk:
@@ -69,25 +60,20 @@ class Changes:
     """Changes of one table, in order."""
 
     chunk: Chunk
-    relation: Relation
+    columns: tuple[str, ...]  # of the table when the changes were made
     kinds: Numbers
     at: Numbers
     positions: Numbers  # of the commits
     ids: Numbers  # of the transactions
     committed: Numbers  # in microseconds since 1970
 
-    def between(self, start: int, end: int) -> Changes:
-        inside = (start <= self.positions) & (self.positions < end)
-        arrays = (self.kinds, self.at, self.positions, self.ids, self.committed)
-        return Changes(self.chunk, self.relation, *(array[inside] for array in arrays))
-
     def oids(self) -> Numbers:
-        """Return the changed table of each; other tables than `relation` can't be parsed."""
+        """Return the changed table of each; other tables than the decoder's can't be parsed."""
         return self.chunk.numbers(">u4", self.at + np.where(self.kinds == TRUNCATE, 6, 1))
 
     def tuples(self) -> tuple[Numbers, Numbers]:
         """Return the rows before and after, like `Chunk.values`; missing rows are `ABSENT`."""
-        chunk, columns, is_row = self.chunk, len(self.relation.columns), self.kinds != TRUNCATE
+        chunk, columns, is_row = self.chunk, len(self.columns), self.kinds != TRUNCATE
         is_old = is_row & (chunk.numbers("u1", self.at + 5) != NEW)
         first, end = chunk.values(self.at + 6, is_row, columns)
         second, _ = chunk.values(end + 1, is_old & (self.kinds == UPDATE), columns)
@@ -104,26 +90,30 @@ class Changes:
 
 
 class Decoder:
-    """Turns messages into changes; keeps the table's columns and the open transaction."""
+    """Turns messages into changes of one table that were committed from `start` up to `end`.
 
-    def __init__(self, oid: int) -> None:
-        self._relation = Relation(oid, ())
+    It remembers the table's columns and the open transaction.
+    """
+
+    def __init__(self, oid: int, start: int, end: int) -> None:
+        self._oid, self._start, self._end = oid, start, end
+        self._columns: tuple[str, ...] = ()
         self._transaction = np.zeros((len(TRANSACTION), 1), np.int64)
 
     def changes(self, messages: Sequence[bytes]) -> Iterator[Changes]:
         """Decode the next messages (at least one). Transactions arrive in commit order."""
         chunk = Chunk(messages)
         transactions = self._transactions(chunk)
-        relations = np.flatnonzero(chunk.kinds == RELATION).tolist()
         is_change = np.isin(chunk.kinds, (INSERT, UPDATE, DELETE, TRUNCATE))
+        is_change &= (self._start <= transactions[0]) & (transactions[0] < self._end)
+        relations = np.flatnonzero(chunk.kinds == RELATION).tolist()
         for first, end in pairwise([0, *relations, len(messages)]):
             if chunk.kinds[first] == RELATION:
-                relation = _relation(messages[first])
-                self._relation = relation if relation.oid == self._relation.oid else self._relation
+                self._note_columns(messages[first])
             rows = first + np.flatnonzero(is_change[first:end])
             if len(rows):
                 kinds, at = chunk.kinds[rows], chunk.at[rows]
-                yield Changes(chunk, self._relation, kinds, at, *transactions[:, rows])
+                yield Changes(chunk, self._columns, kinds, at, *transactions[:, rows])
 
     def _transactions(self, chunk: Chunk) -> Numbers:
         """Return the transaction of each message, as three rows: see `TRANSACTION`."""
@@ -135,14 +125,14 @@ class Decoder:
         self._transaction = known[:, -1:]
         return known[:, np.cumsum(is_begin)]
 
-
-def _relation(message: bytes) -> Relation:
-    """Parse the oid; schema, name, identity; for each column flags, name, type, modifier."""
-    [oid] = struct.unpack_from(">I", message, 1)
-    _, _, rest = message[5:].split(b"\0", 2)
-    names, at = list[str](), 3
-    for _ in range(struct.unpack_from(">H", rest, 1)[0]):
-        end = rest.index(0, at + 1)
-        names.append(rest[at + 1 : end].decode())
-        at = end + 9
-    return Relation(oid, tuple(names))
+    def _note_columns(self, message: bytes) -> None:
+        """Parse the oid; schema, name, identity; for each column flags, name, type, modifier."""
+        if int.from_bytes(message[1:5]) != self._oid:
+            return
+        _, _, rest = message[5:].split(b"\0", 2)
+        names, rest = list[str](), rest[3:]
+        while rest:
+            name, rest = rest[1:].split(b"\0", 1)
+            names.append(name.decode())
+            rest = rest[8:]
+        self._columns = tuple(names)

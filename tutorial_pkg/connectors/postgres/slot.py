@@ -17,9 +17,8 @@ from tutorial_pkg.connectors.postgres.connection import Connection, connect
 from tutorial_pkg.connectors.postgres.options import FORMAT
 
 NUMBER = "spark_number"  # the snapshot's extra column
-MAX_MESSAGES = 100_000  # in one batch, unless `maxRowsPerTrigger` says otherwise
 IDLE_BYTES = 4 << 20  # with this much log of other tables, an empty batch releases it
-WHOLE_BYTES = 64 << 20  # up to this much log is one batch, without counting its messages
+BATCH_BYTES = 64 << 20  # of log in one batch, unless `maxRowsPerTrigger` counts messages
 FETCHED = 500  # messages at a time; a message is a row and can be large
 PACKED, PACKED_BYTES = 10_000, 8 << 20  # of messages that become a record batch
 PLUGIN = "pgoutput"
@@ -61,10 +60,10 @@ def _create_publication(database: Connection, options: OptionValues) -> None:
     Raises `ValueError` if the server would then refuse UPDATEs: without a replica identity and,
     from version 18 on, if the identity has a generated column that isn't published.
     """
-    look = "SELECT FROM pg_publication WHERE pubname = %s"
-    if database.execute(look, [options.slot]).rowcount:
+    existing = "SELECT FROM pg_publication WHERE pubname = %s"
+    if database.execute(existing, [options.slot]).rowcount:
         return
-    look = """SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid AND indimmediate
+    unfit = """SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid AND indimmediate
             AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END
         WHERE relkind = 'r' AND (pg_class.oid = %s::regclass
             OR pg_class.oid IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
@@ -72,7 +71,7 @@ def _create_publication(database: Connection, options: OptionValues) -> None:
             OR current_setting('server_version_num')::int >= 180000
             AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid
                 AND attgenerated <> '' AND (relreplident = 'f' OR attnum = ANY (indkey))))"""
-    if database.execute(look, [options.table.quoted] * 2).rowcount:
+    if database.execute(unfit, [options.table.quoted] * 2).rowcount:
         raise ValueError(
             f"format `{FORMAT}`: a publication would make the server refuse UPDATE and DELETE on "
             f"`{options.table}`: the replica identity of the table, or of a partition, is missing "
@@ -88,27 +87,11 @@ def _create_with_snapshot(database: Connection, options: OptionValues) -> None:
 
     A temporary slot marks a place in the log and exports the view of the tables at that place. The
     table is copied under this view; then the temporary slot is copied to a permanent one. The lock
-    keeps others from rewriting the table, which would look empty under an older view.
+    keeps others from rewriting the table, which would look empty under an older view. Row-level
+    policies are off, since the log ignores them, too.
     """
     new = f"{options.slot}_new"
     create = f"CREATE_REPLICATION_SLOT \"{new}\" TEMPORARY LOGICAL {PLUGIN} (SNAPSHOT 'export')"
-    with (
-        connect(options, replication="database") as replication,
-        connect(options) as locking,
-        locking.transaction(),
-    ):
-        locking.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(options.table.sql))
-        created = replication.pgconn.exec_(create.encode())  # psycopg can't execute this command
-        if created.status != psycopg.pq.ExecStatus.TUPLES_OK:
-            raise psycopg.errors.error_from_result(created)
-        begin, view = ((created.get_value(0, column) or b"").decode() for column in (1, 2))
-        _copy_table(database, options, view, begin)
-        copy = "SELECT pg_copy_logical_replication_slot(%s, %s, false)"
-        database.execute(copy, [new, options.slot])
-
-
-def _copy_table(database: Connection, options: OptionValues, view: str, begin: str) -> None:
-    # The log ignores policies, too.
     text = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
         SET TRANSACTION SNAPSHOT {{view}};
         SET LOCAL row_security = off;
@@ -118,17 +101,26 @@ def _copy_table(database: Connection, options: OptionValues, view: str, begin: s
         FROM {{table}} AS source, (SELECT count(*) AS total FROM {{table}}) AS counted;
         ALTER TABLE {{copy}} ADD PRIMARY KEY ({NUMBER});
         COMMENT ON TABLE {{copy}} IS {{begin}}"""
-    names = {"copy": snapshot_of(options), "table": options.table.sql}
-    with database.transaction():
-        database.execute(sql.SQL(text).format(**names, view=view, begin=begin))
+    table, copy = options.table.sql, snapshot_of(options)
+    with connect(options, replication="database") as replication:
+        with database.transaction():
+            database.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(table))
+            created = replication.pgconn.exec_(create.encode())  # psycopg can't execute this
+            if created.status != psycopg.pq.ExecStatus.TUPLES_OK:
+                raise psycopg.errors.error_from_result(created)
+            begin, view = ((created.get_value(0, column) or b"").decode() for column in (1, 2))
+            database.execute(sql.SQL(text).format(copy=copy, table=table, view=view, begin=begin))
+        database.execute(
+            "SELECT pg_copy_logical_replication_slot(%s, %s, false)", [new, options.slot]
+        )
 
 
 def _first(database: Connection, options: OptionValues) -> int:
     """Return where a new query begins. Raises `ValueError` if the snapshot is gone."""
     if not options.snapshot:
         return slot_position(database, options)
-    count = sql.SQL("SELECT count(*) FROM {}").format(snapshot_of(options))
     try:
+        count = sql.SQL("SELECT count(*) FROM {}").format(snapshot_of(options))
         [rows] = next(database.execute(count))
     except psycopg.errors.UndefinedTable:
         raise ValueError(
@@ -151,19 +143,18 @@ def published(database: Connection, options: OptionValues) -> int:
     It changes when the table or the publication is re-created, or the table is removed and added
     again: the log lacks the changes of the meantime.
     """
-    look = """SELECT entry.oid::bigint, pubinsert AND pubupdate AND pubdelete AND pubtruncate
-            AND to_jsonb(entry) ->> 'prqual' IS NULL AND to_jsonb(entry) ->> 'prattrs' IS NULL
+    look = """SELECT entry.oid::bigint
         FROM pg_publication_rel AS entry JOIN pg_publication ON prpubid = pg_publication.oid
-        WHERE pubname = %s AND prrelid = to_regclass(%s)"""
+        WHERE pubname = %s AND prrelid = to_regclass(%s)
+        AND pubinsert AND pubupdate AND pubdelete AND pubtruncate
+        AND to_jsonb(entry) ->> 'prqual' IS NULL AND to_jsonb(entry) ->> 'prattrs' IS NULL"""
     entry = database.execute(look, [options.slot, options.table.quoted]).fetchone()
-    if entry and entry[1]:
-        return int(entry[0])
-    problem = (
-        "does not publish insert, update, delete and truncate of all rows and columns"
-        if entry
-        else f"does not have table `{options.table}`; one of them was dropped or re-created"
-    )
-    raise RuntimeError(f"the publication `{options.slot}` {problem}. {_restart(options)}")
+    if entry is None:
+        raise RuntimeError(
+            f"the publication `{options.slot}` lacks table `{options.table}`, or some of its rows, "
+            f"columns or operations: one of both was altered or re-created. {_restart(options)}"
+        )
+    return int(entry[0])
 
 
 def slot_position(database: Connection, options: OptionValues, start: int | None = None) -> int:
@@ -203,26 +194,19 @@ def bound(context: SplitContext, split: str, start: int, end: int, rows: int | N
     if start < 0:
         last, changes = start + (rows or -start), _end_of_snapshot(database, options)
         return last if last < 0 else changes
-    if rows is None and IDLE_BYTES < end - start <= WHOLE_BYTES:
-        return end  # counting the messages would take as long as reading them
-    count = _uncommitted(database, options, start) + (rows or MAX_MESSAGES)
+    if rows is None and end - start > IDLE_BYTES:
+        return min(end, start + BATCH_BYTES)
+    count, begin = rows, slot_position(database, options, start)
+    if rows and begin < start:
+        # Spark commits a batch together with the next one, so the slot still has the last batch.
+        text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
+        done = database.execute(text, [options.slot, start, None, options.slot, start])
+        count = rows + next(done)[0]
     text = f"SELECT (max(lsn) - '0/0')::bigint FROM {PEEK}"
     [last] = next(database.execute(text, [options.slot, end, count, options.slot]))
     if last and last > start:
         return int(last)
     return end if end - start > IDLE_BYTES else start
-
-
-def _uncommitted(database: Connection, options: OptionValues, start: int) -> int:
-    """Count the messages between the slot's position and `start`: those of the last batch.
-
-    Spark commits a batch together with the next one, so the slot is always one batch behind.
-    """
-    if slot_position(database, options, start) == start:
-        return 0
-    text = f"SELECT count(*) FROM {PEEK} WHERE lsn <= '0/0'::pg_lsn + %s::numeric"
-    [count] = next(database.execute(text, [options.slot, start, None, options.slot, start]))
-    return int(count)
 
 
 def messages(
@@ -232,19 +216,22 @@ def messages(
 
     Raises the client's `ObjectInUse` while another session has the slot, as after a kill.
     """
+    slot_position(database, options, start)  # says what to do about a lost slot
     with database.transaction(), database.cursor(name="changes") as cursor:
-        text, some, size = f"SELECT data FROM {PEEK}", list[bytes](), 0
-        slot_position(database, options, start)  # says what to do about a lost slot
-        cursor.execute(text, [options.slot, end, None, options.slot], binary=True)
-        rows = cursor.fetchmany(FETCHED)  # the server decodes everything now
-        slot_position(database, options, start)  # notices changes that were released before that
-        while rows:
-            some += [data for (data,) in rows]
-            size += sum(len(data) for (data,) in rows)
-            rows = cursor.fetchmany(FETCHED)
-            if len(some) >= PACKED or size > PACKED_BYTES or not rows:
+        cursor.itersize = FETCHED
+        cursor.execute(
+            f"SELECT data FROM {PEEK}", [options.slot, end, None, options.slot], binary=True
+        )
+        some, size = list[bytes](), 0
+        for (data,) in cursor:
+            some.append(data)
+            size += len(data)
+            if len(some) == PACKED or size > PACKED_BYTES:
                 yield some
                 some, size = [], 0
+        slot_position(database, options, start)  # notices changes that were released meanwhile
+    if some:
+        yield some
 
 
 def commit(context: SplitContext, positions: dict[str, Position]) -> None:
