@@ -30,8 +30,10 @@ from tutorial_pkg.connectors.postgres.options import FORMAT, WRITE, Table
 from tutorial_pkg.core.batch_order import is_repeated
 
 RECORDS = "spark_batches"
-RECORDS_COLUMNS = """query text, target text, batch bigint, rows bigint,
-    written timestamptz DEFAULT now(), PRIMARY KEY (query, target)"""
+# The lock, until the end of this transaction, is for two queries that start together.
+CREATE_RECORDS = """SELECT pg_advisory_xact_lock(hashtext('spark_batches'));
+    CREATE TABLE IF NOT EXISTS {} (query text, target text, batch bigint, rows bigint,
+        written timestamptz DEFAULT now(), PRIMARY KEY (query, target))"""
 TYPES = psycopg.adapters.types
 JSON = (TYPES["json"].oid, TYPES["jsonb"].oid)
 
@@ -133,7 +135,9 @@ def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
     try:
         with pg.connect(options) as connection, pg.locks_in_time(options):
             if context.streaming:
-                _create_records(connection, options.table.beside(RECORDS))
+                connection.execute(
+                    sql.SQL(CREATE_RECORDS).format(options.table.beside(RECORDS).sql)
+                )
             with connection.transaction():
                 if context.overwrite and not context.streaming:
                     connection.execute(sql.SQL("TRUNCATE {}").format(options.table.sql))
@@ -149,16 +153,6 @@ def publish(context: BatchContext, staged: Sequence[Staged | None]) -> None:
 def discard(context: BatchContext, staged: Sequence[Staged | None]) -> None:
     with pg.connect(context.options) as connection:
         _drop_stages(connection, context.options.table, context.query)
-
-
-def _create_records(connection: pg.Connection, records: Table) -> None:
-    """Create the table unless it exists; the lock is for two queries that start together."""
-    # Look first: even IF NOT EXISTS requires the right to create tables.
-    if connection.execute("SELECT to_regclass(%s)", [records.quoted]).fetchone() == (None,):
-        create = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})")
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(hashtext('spark_batches'))")
-            connection.execute(create.format(records.sql, sql.SQL(RECORDS_COLUMNS)))
 
 
 def _record(connection: pg.Connection, context: BatchContext, rows: int) -> bool:
