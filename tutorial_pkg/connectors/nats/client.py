@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import re
 import ssl
-import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import nats
@@ -45,13 +45,12 @@ class _Client(nats.NATS):
 
 
 class NatsClient:
-    """An event loop in a thread, with one client in it."""
+    """An event loop with one client in it. The loop runs during requests only."""
 
     def __init__(self, options: OptionValues) -> None:
         self._options = options
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="nats", daemon=True)
-        self._thread.start()
+        self._runner = asyncio.Runner()
+        atexit.register(self._runner.close)  # without `close`, asyncio warns of open tasks
         self.client: Any = None
         self._broker: Any = None
         self._denied = ""
@@ -64,50 +63,43 @@ class NatsClient:
             PermissionError: the server refuses the login, or what it may do.
         """
         try:
-            return self._run(self._once(question))
+            return self._runner.run(self._once(question))
         except PermissionError:
             raise
         except AWAY as error:
-            self._run(self._disconnect())  # half a response must not become part of the next
+            self._runner.run(self._disconnect())  # half a response must not be in the next one
             reason = str(error) or type(error).__name__
             text = f"NATS at {self._options.url} does not respond: {reason}"
             raise TimeoutError(text) from None
 
     def close(self) -> None:
-        if not self._loop.is_closed():
-            self._run(self._disconnect())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+        self._runner.run(self._disconnect())
+        self._runner.close()
+        atexit.unregister(self._runner.close)
 
     # ---- In the loop
 
-    def _run(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
     async def _once(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
-        async with asyncio.timeout(min(REQUEST_SECONDS, self._options.timeoutSeconds)):
-            if self.client is None or self.client.is_closed:
-                await self._connect()
-            answer = asyncio.ensure_future(question(self._broker))
-            lost = asyncio.ensure_future(self._lost.wait())
-            try:
-                await asyncio.wait({answer, lost}, return_when=asyncio.FIRST_COMPLETED)
-                if not answer.done():
-                    raise errors.ConnectionClosedError
-                return answer.result()
-            finally:
-                answer.cancel()
-                lost.cancel()
-                if self._denied:  # the server reports that, but not as a response to the request
-                    raise PermissionError(f"NATS at {self._options.url} refused: {self._denied}")
+        seconds = min(REQUEST_SECONDS, self._options.timeoutSeconds)
+        try:
+            async with asyncio.timeout(seconds) as self._deadline:
+                if self.client is None or self.client.is_closed:
+                    await self._connect()
+                return await question(self._broker)
+        finally:
+            if self._denied:  # the server reports that, but not as a response to the request
+                raise PermissionError(f"NATS at {self._options.url} refused: {self._denied}")
 
     async def _connect(self) -> None:
-        self._lost = asyncio.Event()
         self._denied = ""
         client = _Client()
+
+        async def note_loss() -> None:
+            if self.client is client and not self._deadline.expired():
+                self._deadline.reschedule(0)  # the request would wait in vain
+
         try:
-            await client.connect(**self._settings(), closed_cb=self._note_loss)
+            await client.connect(**self._settings(), closed_cb=note_loss)
         except (errors.Error, ValueError) as error:
             text = str(error)
             if "authorization" in text.lower():
@@ -124,9 +116,6 @@ class NatsClient:
         self.client = client
         self._broker = client.jetstream(timeout=REQUEST_SECONDS)
 
-    async def _note_loss(self) -> None:
-        self._lost.set()
-
     async def _note_error(self, error: Exception) -> None:
         if "permissions violation" in str(error):
             self._denied = str(error)
@@ -139,20 +128,16 @@ class NatsClient:
                     await client.close()
 
     def _settings(self) -> dict[str, Any]:
-        options = self._options
-        secrets = {name: options[name] for name in ("user", "password", "token") if options[name]}
-        files = {
-            "user_credentials": options.credentials,
-            "tls": options.caFile and ssl.create_default_context(cafile=options.caFile),
-        }
+        options, logins = self._options, ("user", "password", "token")
         return {
             "servers": options.url.reveal().split(","),
             "connect_timeout": CONNECT_SECONDS,
             "allow_reconnect": False,  # `ask` reconnects
             "max_reconnect_attempts": 1,  # otherwise the client tries for two minutes
             "error_cb": self._note_error,
-            **{name: value for name, value in files.items() if value},
-            **{name: value.reveal() for name, value in secrets.items()},
+            "user_credentials": options.credentials,
+            "tls": options.caFile and ssl.create_default_context(cafile=options.caFile),
+            **{name: options[name] and options[name].reveal() for name in logins},
         }
 
 

@@ -45,7 +45,7 @@ def identity(info: Any) -> str:
 def read(context: SplitContext, split: str, start: int, end: int) -> Iterator[pa.RecordBatch]:
     reading = Reading(context, start, end)
     while reading.position < end:
-        batch = reading.advance(context.retry(lambda: context.connection.ask(reading.fetch)))
+        batch = context.retry(lambda: context.connection.ask(reading.fetch))
         if batch is not None:
             yield batch
     context.retry(lambda: context.connection.ask(reading.done))
@@ -61,28 +61,28 @@ class Reading:
         self.position, self._end = start, end
         self._broker: Any = None
         self._pending = 0
-        self._replicas = 1
 
-    async def fetch(self, broker: Any) -> list[Any]:
-        """Return some of the next messages; none if no more has the subject."""
+    async def fetch(self, broker: Any) -> pa.RecordBatch | None:
+        """Return the next messages before the end, and move the position. None if there are none.
+
+        After an error, the position is the old one.
+        """
         if self._broker is not broker:
             await self._begin(broker)
-            await self._check_planned(broker)
-        most, messages = min(self._pending, self._end - self.position), list[Any]()
-        if most:
-            messages = await self._puller.fetch(most)
-        await self._check_gaps(broker, messages)
-        await self._check_end(broker, messages)
-        return messages
-
-    def advance(self, messages: list[Any]) -> pa.RecordBatch | None:
-        """Return the messages before the end as a record batch, and move the position."""
-        places = [place_of(message) for message in messages]
-        if not messages and self._pending:
+        most = min(self._pending, self._end - self.position)
+        messages = await self._puller.fetch(most) if most else []
+        if most and not messages:
             self._broker = None  # the pending messages were deleted: begin again
             return None
+        places = [place_of(message) for message in messages]
+        missing = [at for at, place in enumerate(places, self.position) if place.sequence != at]
+        if missing:  # those deleted after the consumer was made are skipped silently
+            self._check_first(await stream_info(broker, self._stream), missing[0])
         self._pending = places[-1].pending if places else 0
-        self.position = places[-1].sequence + 1 if self._pending else self._end
+        following = places[-1].sequence + 1 if places else self.position
+        if not self._pending:
+            await self._check_end(broker, following)
+        self.position = following if self._pending else self._end
         inside = sum(place.sequence < self._end for place in places)
         return to_batch(messages[:inside], places[:inside]) if inside else None
 
@@ -93,6 +93,7 @@ class Reading:
                 await broker.delete_consumer(self._stream, self._consumer)
 
     async def _begin(self, broker: Any) -> None:
+        """Create the consumer. A repeated batch may find less than was planned."""
         config = api.ConsumerConfig(
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self.position,
@@ -104,11 +105,7 @@ class Reading:
         consumer = await broker.add_consumer(self._stream, config)
         client = self._context.connection.client
         self._puller = await Puller(client, self._stream, consumer.name).open()
-        self._broker, self._consumer = broker, consumer.name
-        self._pending = consumer.num_pending
-
-    async def _check_planned(self, broker: Any) -> None:
-        """A repeated batch may find less than was planned, or a different stream."""
+        self._consumer, self._pending = consumer.name, consumer.num_pending
         info = await stream_info(broker, self._stream)
         self._replicas = info.config.num_replicas
         if identity(info) != self._context.identity:
@@ -116,13 +113,7 @@ class Reading:
             self.position, self._pending = self._end, 0
         else:
             self._check_first(info, self.position)
-
-    async def _check_gaps(self, broker: Any, messages: list[Any]) -> None:
-        """Messages deleted after the consumer was made are skipped silently."""
-        expected = enumerate(messages, self.position)
-        missing = [number for number, message in expected if place_of(message).sequence != number]
-        if missing:
-            self._check_first(await stream_info(broker, self._stream), missing[0])
+        self._broker = broker
 
     def _check_first(self, info: Any, position: int) -> None:
         first = first_sequence(info)
@@ -132,18 +123,14 @@ class Reading:
     def _lose(self, reason: str) -> None:
         self._context.lost(f"stream `{self._stream}`: {reason}")
 
-    async def _check_end(self, broker: Any, messages: list[Any]) -> None:
+    async def _check_end(self, broker: Any, following: int) -> None:
         """In a cluster the consumer may be on a server that lags: ask its leader for more."""
-        place = place_of(messages[-1]) if messages else None
-        following = place.sequence + 1 if place else self.position
-        pending = place.pending if place else self._pending
-        if pending or following >= self._end or self._replicas == 1:
-            return
-        with contextlib.suppress(errors.NotFoundError):
-            subject = self._subject or ">"
-            more = await broker.get_msg(self._stream, following, subject, next=True)
-            if more.seq < self._end:
-                raise TimeoutError("a server of the cluster lacks messages of the stream")
+        if following < self._end and self._replicas > 1:
+            with contextlib.suppress(errors.NotFoundError):
+                subject = self._subject or ">"
+                more = await broker.get_msg(self._stream, following, subject, next=True)
+                if more.seq < self._end:
+                    raise TimeoutError("a server of the cluster lacks messages of the stream")
 
 
 source = (
