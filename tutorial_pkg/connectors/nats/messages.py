@@ -62,25 +62,14 @@ class Inbox:
 
     def __init__(self, client: Any) -> None:
         self.client, self.name = client, client.new_inbox()
-        self._messages: list[Any] = []
-        self._arrived = asyncio.Event()
+        self._messages = asyncio.Queue[Any]()
+        self.receive = self._messages.get
 
     async def open(self) -> Self:
         # Requests bound what is in flight, so the client need not.
         limits = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
-        await self.client.subscribe(f"{self.name}.*", cb=self._receive, **limits)
+        await self.client.subscribe(f"{self.name}.*", cb=self._messages.put, **limits)
         return self
-
-    async def receive(self) -> list[Any]:
-        """Return the next messages, at least one."""
-        await self._arrived.wait()
-        self._arrived.clear()
-        messages, self._messages = self._messages, []
-        return messages
-
-    async def _receive(self, message: Any) -> None:
-        self._messages.append(message)
-        self._arrived.set()
 
 
 class Puller(Inbox):
@@ -97,29 +86,27 @@ class Puller(Inbox):
         Raises the client's `NoRespondersError` when the consumer is gone, and `RuntimeError` when
         it does not accept the request.
         """
-        messages = await self._request(min(most, self._count), seconds)
-        if messages:
-            size = sum(len(message.data) for message in messages) or 1
-            self._count = max(1, min(MOST_MESSAGES, FETCHED_BYTES * len(messages) // size))
-        return messages
-
-    async def _request(self, count: int, seconds: float) -> list[Any]:
+        count, size, messages = min(most, self._count), 0, list[Any]()
         request: dict[str, Any] = {"batch": count, "no_wait": True}
         if seconds:
             request["expires"] = int(seconds * 1e9)
         text, reply = json.dumps(request).encode(), f"{self.name}.next"
         await self.client.publish(self._subject, text, reply=reply)
-        messages = list[Any]()
         while len(messages) < count:
-            for message in await self.receive():
-                if message.reply:  # to acknowledge it; a status has none
-                    messages.append(message)
-                    continue
-                headers = message.headers or {}
-                status = f"{headers.get('Status')} {headers.get('Description')}"
-                if status.startswith(_NONE_NOW):
-                    return messages
-                if _WRONG.match(status):
-                    raise RuntimeError(f"request to `{self._subject}` failed: {status}")
-                raise errors.NoRespondersError
+            message = await self.receive()
+            if not message.reply:  # which is to acknowledge it: it is a status instead
+                self._check_status(message.headers or {})
+                break
+            messages.append(message)
+            size += len(message.data)
+        if messages:
+            self._count = max(1, min(MOST_MESSAGES, FETCHED_BYTES * len(messages) // (size or 1)))
         return messages
+
+    def _check_status(self, headers: dict[str, str]) -> None:
+        """Raise an error unless there are no more messages."""
+        status = f"{headers.get('Status')} {headers.get('Description')}"
+        if _WRONG.match(status):
+            raise RuntimeError(f"request to `{self._subject}` failed: {status}")
+        if not status.startswith(_NONE_NOW):
+            raise errors.NoRespondersError

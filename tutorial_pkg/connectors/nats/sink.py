@@ -120,11 +120,11 @@ class Publisher:
                 raise RuntimeError(f"subject `{subject}`: {error}") from None
         missing = set(range(first, self._sent))
         while missing:
-            for reply in await self._inbox.receive():
-                number = int(reply.subject.rpartition(".")[2])
-                if number in missing:
-                    await self._check_stored(chunk[number - first].subject, reply.data)
-                    missing.remove(number)
+            reply = await self._inbox.receive()
+            number = int(reply.subject.rpartition(".")[2])
+            if number in missing:
+                await self._check_stored(chunk[number - first].subject, reply.data)
+                missing.remove(number)
 
     async def _check_stored(self, subject: str, data: bytes) -> None:
         """Raise `RuntimeError` unless a stream reports where it has stored the message."""
