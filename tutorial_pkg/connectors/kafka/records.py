@@ -52,7 +52,7 @@ class Records:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield all records in order. Raises what `Brokers` raises, and `LookupError`."""
-        self._seek(self._position)
+        self._seek()
         deadline = time.monotonic() + self._seconds
         while self._position < self._end:
             records = self._consume()
@@ -62,25 +62,22 @@ class Records:
             elif time.monotonic() > deadline:
                 self._brokers.give_up()
 
-    def _seek(self, offset: int) -> None:
-        self._consumer.assign([TopicPartition(self._topic, self._number, offset)])
+    def _seek(self) -> None:
+        self._consumer.assign([TopicPartition(self._topic, self._number, self._position)])
 
     def _consume(self) -> list[Any]:
-        """Return the next records before the end; other events may move the position."""
+        """Return the next records before the end, and move the position; so do other events."""
         count = min(self._count, self._end - self._position)
         records = list[Any]()
         for event in self._consumer.consume(count, timeout=WAIT_SECONDS):
-            if event.error() is None:
-                records.append(event)
-            else:
-                self._advance(records)  # the event may have us read again from the position
+            if event.error() is not None:
                 self._handle(event)
-        self._advance(records)
-        return [record for record in records if record.offset() < self._end]
-
-    def _advance(self, records: list[Any]) -> None:
-        if records:
-            self._position = max(self._position, records[-1].offset() + 1)
+            elif event.offset() < self._end:
+                records.append(event)
+                self._position = event.offset() + 1
+            else:  # those before it are gone, or markers of a transaction
+                self._position = self._end
+        return records
 
     # ---- Events
 
@@ -99,11 +96,18 @@ class Records:
             self._check_held()  # a follower that lags reports an early end, and is asked again
         elif error.name() == "_AUTO_OFFSET_RESET":
             self._check_held()
-            self._seek(self._position)
+            self._seek()
 
     def _check_held(self) -> None:
         """Report records that the partition's leader does not have any more, and skip them."""
-        first, end = self._context.retry(self._ask_held)
+        place = TopicPartition(self._topic, self._number)
+
+        def ask() -> tuple[int, int]:
+            with self._brokers.responding():
+                first, end = self._consumer.get_watermark_offsets(place, timeout=REQUEST_SECONDS)
+                return first, end
+
+        first, end = self._context.retry(ask)
         wanted = f"partition `{self._name}` was to be read from offset {self._position}"
         if end < self._end:  # cut by the election of a leader that lacked the rest
             self._context.lost(f"{wanted} to {self._end}, but it ends at {end} now")
@@ -111,12 +115,6 @@ class Records:
         elif first > self._position:
             self._context.lost(f"{wanted}, but it starts at {first} now")
             self._position = min(first, self._end)
-
-    def _ask_held(self) -> tuple[int, int]:
-        place = TopicPartition(self._topic, self._number)
-        with self._brokers.responding():
-            first, end = self._consumer.get_watermark_offsets(place, timeout=REQUEST_SECONDS)
-            return first, end
 
     # ---- Arrow
 

@@ -64,10 +64,7 @@ class Sender:
         """Hand all rows to the client, which sends them in the background."""
         self._sent += batch.num_rows
         for topic, value, key, partition, headers in self._rows(batch):
-            try:
-                self._produce(topic, value, key, partition, self._report, None, 0, headers)
-            except KafkaException as error:  # refused by the client itself
-                self._note_refusal(topic, error.args[0])
+            self._produce(topic, value, key, partition, self._report, None, 0, headers)
         self._producer.poll(0)
         self._raise_refusal()
 
@@ -98,10 +95,11 @@ class Sender:
         except BufferError:  # the client's buffer is full
             self.flush()
             self._producer.produce(*record)
+        except KafkaException as error:  # refused by the client itself
+            self._note_refusal(record[0], error.args[0])
 
     def _report(self, error: Any, record: Any) -> None:
-        if error is not None:
-            self._note_refusal(record.topic(), error)
+        self._note_refusal(record.topic(), error)
 
     def _note_refusal(self, topic: str, error: Any) -> None:
         self._refused += 1

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -96,10 +95,11 @@ def offset_of(partition: Partition, places: Places, option: str) -> int:
 
 
 class Topics:
-    """The driver's connection, opened at the first request."""
+    """The driver's connection."""
 
     def __init__(self, options: OptionValues) -> None:
-        self._options = options
+        self._options, self._brokers = options, Brokers(options)
+        self._admin = self._brokers.client(AdminClient)  # ends with its last reference
 
     def partitions(self) -> list[Partition]:
         """Return the existing partitions that the options name.
@@ -110,8 +110,10 @@ class Topics:
             topics = self._admin.list_topics(timeout=REQUEST_SECONDS).topics
             existing = {name: sorted(topic.partitions) for name, topic in topics.items()}
             chosen = self._chosen(existing)
-            ids = self._ids(chosen)
             places = [TopicPartition(name, part) for name in chosen for part in chosen[name]]
+            if not places:  # which the client would refuse
+                return []
+            ids = self._ids(chosen)
             firsts = self._offsets(places, OffsetSpec.earliest())
             ends = self._offsets(places, OffsetSpec.latest())
         return [
@@ -129,10 +131,6 @@ class Topics:
                     return None
                 raise
 
-    def close(self) -> None:
-        """Disconnect: the client has no `close`, and ends with its last reference."""
-        self.__dict__.pop("_admin", None)
-
     def _chosen(self, existing: dict[str, list[int]]) -> dict[str, list[int]]:
         if self._options.subscribePattern:
             name = re.compile(self._options.subscribePattern)
@@ -148,38 +146,22 @@ class Topics:
         return {topic: existing[topic] for topic in names}
 
     def _ids(self, topics: Collection[str]) -> dict[str, str]:
-        if not topics:
-            return {}
         names = TopicCollection(list(topics))
         futures = self._admin.describe_topics(names, request_timeout=REQUEST_SECONDS)
         return {topic: str(future.result().topic_id) for topic, future in futures.items()}
 
     def _offsets(self, places: list[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
-        if not places:
-            return {}
         committed = self._brokers.settings.get("isolation.level", "").lower() == "read_committed"
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        futures = self._admin.list_offsets(
-            dict.fromkeys(places, spec),
-            isolation_level=isolation,
-            request_timeout=REQUEST_SECONDS,
-        )
+        limits = {"isolation_level": isolation, "request_timeout": REQUEST_SECONDS}
+        futures = self._admin.list_offsets(dict.fromkeys(places, spec), **limits)
         return {place: int(future.result().offset) for place, future in futures.items()}
-
-    @cached_property
-    def _brokers(self) -> Brokers:
-        return Brokers(self._options)
-
-    @cached_property
-    def _admin(self) -> Any:
-        return self._brokers.client(AdminClient)
 
 
 source = (
     SourceBuilder.replayable(FORMAT, schema, look=look, read=read)
     .retry(pause=0.2, option=TIMEOUT)
     .connect(Topics)
-    .close(Topics.close)
     .limit(MOST)
     .distributed(1, CUT)
     .options(*READ)
