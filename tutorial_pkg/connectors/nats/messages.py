@@ -62,13 +62,14 @@ class Inbox:
 
     def __init__(self, client: Any) -> None:
         self.client, self.name = client, client.new_inbox()
-        self._messages = asyncio.Queue[Any]()
-        self.receive = self._messages.get
+        messages = asyncio.Queue[Any]()
+        self.receive, self._put = messages.get, messages.put
 
     async def open(self) -> Self:
         # Requests bound what is in flight, so the client need not.
         limits = {"pending_msgs_limit": -1, "pending_bytes_limit": -1}
-        await self.client.subscribe(f"{self.name}.*", cb=self._messages.put, **limits)
+        subscription = await self.client.subscribe(f"{self.name}.*", cb=self._put, **limits)
+        self.close = subscription.unsubscribe
         return self
 
 

@@ -57,8 +57,7 @@ class Publisher:
         self._prefix = f"{context.query}/{context.batch}/{context.index}"
         self._connection = NatsClient(context.options)
         self._seconds: float = context.options.timeoutSeconds
-        self._broker: Any = None
-        self._equal: Counter[bytes] = Counter()
+        self._equal: Counter[str] = Counter()
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Publish all rows, a chunk at a time.
@@ -80,53 +79,50 @@ class Publisher:
     # ---- Messages
 
     def _messages(self, batch: pa.RecordBatch) -> Iterator[Message]:
-        count = batch.num_rows
-        subjects = places(batch, "subject", self._subject)
+        """Yield the rows with their ids, unless a row has one; an empty one counts as none."""
+        has_headers = "headers" in batch.schema.names
+        headers = batch.column("headers").to_pylist() if has_headers else repeat(())
         data = batch.column("data").cast(pa.binary()).to_pylist()
-        columns = batch.schema.names
-        headers = batch["headers"].to_pylist() if "headers" in columns else repeat(None, count)
-        for subject, payload, pairs in zip(subjects, data, headers, strict=True):
-            yield self._message(subject, payload or b"", _headers(pairs or ()))
+        subjects = places(batch, "subject", self._subject)
+        for subject, value, pairs in zip(subjects, data, headers, strict=False):
+            if subject.startswith(SERVERS_OWN):
+                raise ValueError(f"subject `{subject}` is for requests to the server")
+            message = Message(subject, value or b"", _headers(pairs or ()))
+            message.headers[ID] = message.headers.get(ID) or self._id_of(message)
+            yield message
 
-    def _message(self, subject: str, data: bytes, headers: dict[str, str]) -> Message:
-        """Add an id, unless the row has one.
+    def _id_of(self, message: Message) -> str:
+        """Make an id of the row's values: a repeated task may get its rows in a different order.
 
-        It is made of the row's values, since a repeated task may get its rows in a different order.
         Equal rows are numbered.
         """
-        if subject.startswith(SERVERS_OWN):
-            raise ValueError(f"subject `{subject}` is for requests to the server, not for messages")
-        if not headers.get(ID):  # an empty one counts as none
-            text = f"{subject}\0{sorted(headers.items())}\0".encode()
-            digest = blake2b(text + data, digest_size=DIGEST_BYTES)
-            self._equal[digest.digest()] += 1
-            number = self._equal[digest.digest()]
-            headers[ID] = f"{self._prefix}/{digest.hexdigest()}-{number}"
-        return Message(subject, data, headers)
+        text = f"{message.subject}\0{sorted(message.headers.items())}\0".encode()
+        digest = blake2b(text + message.data, digest_size=DIGEST_BYTES).hexdigest()
+        self._equal[digest] += 1
+        return f"{self._prefix}/{digest}-{self._equal[digest]}"
 
     # ---- In the connection's loop
 
     async def _publish(self, chunk: list[Message], broker: Any) -> None:
-        """Return when a stream has acknowledged each message, in a numbered inbox."""
-        if self._broker is not broker:
-            self._inbox = await Inbox(self._connection.client).open()
-            self._broker, self._sent = broker, 0
-        first, self._sent = self._sent, self._sent + len(chunk)
-        for number, (subject, data, headers) in enumerate(chunk, first):
-            reply = f"{self._inbox.name}.{number}"
+        """Return when a stream has acknowledged each message, to its number in an inbox."""
+        client = self._connection.client
+        inbox = await Inbox(client).open()
+        for number, (subject, data, headers) in enumerate(chunk):
+            reply = f"{inbox.name}.{number}"
             try:
-                await self._inbox.client.publish(subject, data, reply=reply, headers=headers)
+                await client.publish(subject, data, reply=reply, headers=headers)
             except (errors.MaxPayloadError, errors.BadSubjectError) as error:
                 raise RuntimeError(f"subject `{subject}`: {error}") from None
-        missing = set(range(first, self._sent))
+        missing = set(range(len(chunk)))
         while missing:
-            reply = await self._inbox.receive()
-            number = int(reply.subject.rpartition(".")[2])
+            response = await inbox.receive()
+            number = int(response.subject.rpartition(".")[2])
             if number in missing:
-                await self._check_stored(chunk[number - first].subject, reply.data)
+                await self._check_stored(broker, chunk[number].subject, response.data)
                 missing.remove(number)
+        await inbox.close()
 
-    async def _check_stored(self, subject: str, data: bytes) -> None:
+    async def _check_stored(self, broker: Any, subject: str, data: bytes) -> None:
         """Raise `RuntimeError` unless a stream reports where it has stored the message."""
         reply = _parse(data)
         if isinstance(reply.get("error"), dict):
@@ -136,7 +132,7 @@ class Publisher:
         if data:
             raise RuntimeError(f"subject `{subject}`: a service responds to it, not only a stream")
         try:
-            await self._broker.find_stream_name_by_subject(subject)
+            await broker.find_stream_name_by_subject(subject)
         except js_errors.NotFoundError:
             raise RuntimeError(f"no stream takes the subject `{subject}`; create one") from None
         raise errors.NoRespondersError  # the stream's server is starting
