@@ -22,6 +22,7 @@ BATCH_BYTES = 64 << 20  # of log in one batch, unless `maxRowsPerTrigger` counts
 FETCHED = 500  # messages at a time; a message is a row and can be large
 PACKED, PACKED_BYTES = 10_000, 8 << 20  # of messages that become a record batch
 PLUGIN = "pgoutput"
+UNPUBLISHABLE = psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InvalidColumnReference
 PEEK = """pg_logical_slot_peek_binary_changes(%s, '0/0'::pg_lsn + %s::numeric, %s,
     'proto_version', '1', 'publication_names', %s)"""
 
@@ -57,29 +58,23 @@ def snapshot_of(options: OptionValues) -> sql.Identifier:
 def _create_publication(database: Connection, options: OptionValues) -> None:
     """Publish the table under the slot's name, unless there is such a publication.
 
-    Raises `ValueError` if the server would then refuse UPDATEs: without a replica identity and,
-    from version 18 on, if the identity has a generated column that isn't published.
+    Raises `ValueError` if the server would then refuse UPDATE and DELETE.
     """
-    existing = "SELECT FROM pg_publication WHERE pubname = %s"
-    if database.execute(existing, [options.slot]).rowcount:
+    look = "SELECT FROM pg_publication WHERE pubname = %s"
+    if database.execute(look, [options.slot]).rowcount:
         return
-    unfit = """SELECT FROM pg_class LEFT JOIN pg_index ON indrelid = pg_class.oid AND indimmediate
-            AND CASE relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END
-        WHERE relkind = 'r' AND (pg_class.oid = %s::regclass
-            OR pg_class.oid IN (SELECT relid FROM pg_partition_tree(%s::regclass)))
-        AND (relreplident <> 'f' AND indrelid IS NULL
-            OR current_setting('server_version_num')::int >= 180000
-            AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = pg_class.oid
-                AND attgenerated <> '' AND (relreplident = 'f' OR attnum = ANY (indkey))))"""
-    if database.execute(unfit, [options.table.quoted] * 2).rowcount:
+    create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
+    explain = sql.SQL("EXPLAIN DELETE FROM {}")  # fails where DELETE would, and deletes nothing
+    try:
+        with database.transaction():
+            database.execute(create.format(sql.Identifier(options.slot), options.table.sql))
+            database.execute(explain.format(options.table.sql))
+    except UNPUBLISHABLE as error:
         raise ValueError(
             f"format `{FORMAT}`: a publication would make the server refuse UPDATE and DELETE on "
-            f"`{options.table}`: the replica identity of the table, or of a partition, is missing "
-            "or deferrable, or has a generated column. Use ALTER TABLE … REPLICA IDENTITY DEFAULT "
-            "and a primary key that is not DEFERRABLE; see docs/formats/postgres.md"
-        )
-    create = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root)")
-    database.execute(create.format(sql.Identifier(options.slot), options.table.sql))
+            f"`{options.table}`: {error.diag.message_primary}. Use a primary key that is not "
+            "DEFERRABLE, and ALTER TABLE … REPLICA IDENTITY DEFAULT; see docs/formats/postgres.md"
+        ) from None
 
 
 def _create_with_snapshot(database: Connection, options: OptionValues) -> None:
