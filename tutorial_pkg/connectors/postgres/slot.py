@@ -213,15 +213,12 @@ def messages(
     """
     slot_position(database, options, start)  # says what to do about a lost slot
     with database.transaction(), database.cursor(name="changes") as cursor:
-        cursor.itersize = FETCHED
-        cursor.execute(
-            f"SELECT data FROM {PEEK}", [options.slot, end, None, options.slot], binary=True
-        )
-        some, size = list[bytes](), 0
-        for (data,) in cursor:
-            some.append(data)
-            size += len(data)
-            if len(some) == PACKED or size > PACKED_BYTES:
+        text, some, size = f"SELECT data FROM {PEEK}", list[bytes](), 0
+        cursor.execute(text, [options.slot, end, None, options.slot], binary=True)
+        while rows := cursor.fetchmany(FETCHED):
+            some += [data for (data,) in rows]
+            size += sum(len(data) for (data,) in rows)
+            if len(some) >= PACKED or size > PACKED_BYTES:
                 yield some
                 some, size = [], 0
         slot_position(database, options, start)  # notices changes that were released meanwhile
