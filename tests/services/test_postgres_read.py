@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -575,3 +576,12 @@ def test_unavailable_database_is_awaited(postgres: Postgres, url: str) -> None:
         assert stream.rows() == []  # its connection broke
     finally:
         restarting.join()
+
+
+def test_broken_connection_of_arrow_is_transient(url: str, database: Database) -> None:
+    with closing(adbc.connect(url)) as reading, reading.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        database.execute("SELECT pg_terminate_backend(%s, 5000)", cursor.fetchone())
+        with pytest.raises(adbc.OperationalError) as caught:
+            cursor.execute("SELECT 1")
+    assert connection.is_transient(caught.value)

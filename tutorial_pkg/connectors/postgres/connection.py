@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -124,7 +125,7 @@ def is_transient(error: BaseException) -> bool:
     is_final = isinstance(
         error, psycopg.errors.LockNotAvailable | psycopg.errors.ObjectNotInPrerequisiteState
     )
-    return isinstance(error, psycopg.OperationalError) and not is_final
+    return isinstance(error, psycopg.OperationalError | adbc.OperationalError) and not is_final
 
 
 @contextmanager
