@@ -86,7 +86,7 @@ class Publisher:
         subjects = places(batch, "subject", self._subject)
         for subject, value, pairs in zip(subjects, data, headers, strict=False):
             if subject.startswith(SERVERS_OWN):
-                raise ValueError(f"subject `{subject}` is for requests to the server")
+                raise ValueError(f"subject `{subject}` is for requests to the server; use another")
             message = Message(subject, value or b"", _headers(pairs or ()))
             message.headers[ID] = message.headers.get(ID) or self._id_of(message)
             yield message
