@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import re
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ Answer = TypeVar("Answer")
 
 CONNECT_SECONDS = 2.0
 REQUEST_SECONDS = 10.0  # for one response
+IDLE_SECONDS = 60  # after them, the server may have closed the connection: it pings in vain
 
 # Errors of a server that is absent or restarting.
 AWAY = (
@@ -54,6 +56,7 @@ class NatsClient:
         self.client: Any = None
         self._broker: Any = None
         self._denied = ""
+        self._idle_at = 0.0
 
     def ask(self, question: Callable[[Any], Awaitable[Answer]]) -> Answer:
         """Return the result of `question(broker)`. After an error the connection is a new one.
@@ -62,6 +65,8 @@ class NatsClient:
             TimeoutError: the server does not respond; try again.
             PermissionError: the server refuses the login, or what it may do.
         """
+        if time.monotonic() > self._idle_at:
+            self._runner.run(self._disconnect())
         try:
             return self._runner.run(self._once(question))
         except PermissionError:
@@ -71,6 +76,8 @@ class NatsClient:
             reason = str(error) or type(error).__name__
             text = f"NATS at {self._options.url} does not respond: {reason}"
             raise TimeoutError(text) from None
+        finally:
+            self._idle_at = time.monotonic() + IDLE_SECONDS
 
     def close(self) -> None:
         self._runner.run(self._disconnect())
