@@ -53,7 +53,7 @@ def test_big_files_are_split(tmp_path, monkeypatch):
     for i in range(8):
         (tmp_path / f"small{i}").write_text("123456789\n")
     reader = FileLinesDataSource({"path": str(tmp_path)}).reader(schema=None)
-    assert [len(part.value) for part in reader.partitions()] == [1, 1, 2, 7]
+    assert [len(part.value) for part in reader.partitions()] == [1, 1, 6, 3]
 
 
 def test_all_cores_share_a_big_file(tmp_path, monkeypatch):

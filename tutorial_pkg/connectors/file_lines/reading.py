@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -52,25 +51,18 @@ class FileRange:
 
 def partitions_of(ranges: list[FileRange]) -> list[InputPartition]:
     """Give the parts of big files a task each, and let small files share one."""
-    total = sum(part.stop - part.start for part in ranges)
+    total = sum(whole.stop - whole.start for whole in ranges)
     size = min(_MOST_PART_BYTES, max(_LEAST_PART_BYTES, -(-total // cores())))
-    partitions: list[InputPartition] = []
-    room = 0
-    for part in (part for whole in ranges for part in _split(whole, size)):
-        if part.stop - part.start > room:
-            partitions.append(InputPartition([]))
-            room = size
-        partitions[-1].value.append(part)
-        room -= part.stop - part.start
+    partitions, room = [InputPartition([])], size
+    for whole in ranges:
+        for start in range(whole.start, whole.stop, size):
+            stop = min(start + size, whole.stop)
+            if stop - start > room:
+                partitions.append(InputPartition([]))
+                room = size
+            partitions[-1].value.append(replace(whole, start=start, stop=stop))
+            room -= stop - start
     return partitions
-
-
-def _split(whole: FileRange, most: int) -> Iterator[FileRange]:
-    size = whole.stop - whole.start
-    parts = -(-size // most)
-    cuts = [whole.start + size * i // parts for i in range(parts + 1)]
-    for start, stop in pairwise(cuts):
-        yield FileRange(whole.file, start, stop, whole.once)
 
 
 def read_partition(
