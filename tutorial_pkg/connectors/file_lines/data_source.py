@@ -154,12 +154,11 @@ class FileLinesReader(DataSourceReader):
         if not listing.matching:
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
         # Each file once, however many names it has.
-        names = {id_of(listing.files[name]): name for name in sorted(listing.matching)}
-        ends = {name: self._end(name, listing.files[name][2]) for name in names.values()}
-        ranges = [
-            FileRange(TrackedFile(name, "", end), 0, end, once=True) for name, end in ends.items()
-        ]
-        return partitions_of([part for part in ranges if part.stop]) or [InputPartition([])]
+        names = sorted(listing.matching.intersection(listing.path_of.values()))
+        ends = {name: self._end(name, listing.files[name][2]) for name in names}
+        return partitions_of(
+            [FileRange(TrackedFile(name, "", end), 0, end, once=True) for name, end in ends.items()]
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
@@ -183,7 +182,6 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._notes = Notes(notes_directory(options))
         self._tail: Tail | None = None
         self._until: dict[str, int] | None = None
-        self._unread: int | None = None
         self._patience = Patience()
 
     def initialOffset(self) -> dict[str, Any]:
@@ -202,25 +200,20 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if LATEST.items() <= start.items():  # this batch only records where the files end
             tail = self._tail_from(FileOffset({}))
-            return tail.take(tail.look(FileOffset({})), Limits()).to_json()
-        begin = FileOffset.from_json(start)
-        tail = self._tail_from(begin)
+            tail.look()
+            return tail.take(Limits()).to_json()
+        tail = self._tail_from(FileOffset.from_json(start))
         self._patience.wait()
-        available = tail.look(begin)
-        self._patience.answer(available is not begin)
-        if available is begin:
-            self._unread = 0
-            return start
-        end = tail.take(available, limits_of(self.options, limit))
-        self._unread = tail.unread
-        return end.to_json()
+        is_news = tail.look()
+        self._patience.answer(is_news)
+        return tail.take(limits_of(self.options, limit)).to_json() if is_news else start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the bytes after the last `latestOffset`, for the query's progress.
 
         Two offsets would not show it: a resting file is in one, and in a note of the other.
         """
-        return None if self._unread is None else {"unread": self._unread}
+        return {"unread": self._tail.unread} if self._tail else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         if LATEST.items() <= start.items():
@@ -236,7 +229,7 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
 
-    def _tail_from(self, begin: FileOffset) -> Tail:
-        if self._tail is None or not self._tail.ends_at(begin):
-            self._tail = Tail(self.options, self._notes, begin, self._until)
+    def _tail_from(self, offset: FileOffset) -> Tail:
+        if self._tail is None or self._tail.offset != offset:
+            self._tail = Tail(self.options, self._notes, offset, self._until)
         return self._tail

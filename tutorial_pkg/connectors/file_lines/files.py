@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import translate
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from tutorial_pkg.core.options import OptionValues
@@ -20,6 +22,7 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".snappy", ".zip")
 # Device, inode, bytes, time of the last write, time of the last change of any kind. A plain tuple,
 # because a look makes one for each of up to 100,000 files.
 Status = tuple[int, int, int, int, int]
+status_of = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
 def id_of(status: Status) -> str:
@@ -34,7 +37,31 @@ class Listing:
     files: dict[str, Status] = field(default_factory=dict)
     matching: set[str] = field(default_factory=set)
     compressed: list[str] = field(default_factory=list)  # matching names that hold no plain text
-    _in_order: list[str] = field(default_factory=list)
+
+    @cached_property
+    def path_of(self) -> dict[str, str]:
+        """The path of each id. Of several names of one file, it is one that matches."""
+        paths = sorted(self.files, key=self.matching.__contains__)
+        return {id_of(self.files[path]): path for path in paths}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(self.files)
+
+    def add(self, directory: str, matches: Callable[[str], bool]) -> None:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                except OSError:  # deleted a moment ago, or a link that leads nowhere
+                    continue
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                self.files[entry.path] = status_of(status)
+                if matches(entry.name) and entry.name.endswith(COMPRESSED):
+                    self.compressed.append(entry.path)
+                elif matches(entry.name):
+                    self.matching.add(entry.path)
 
     def changed_ids(self, earlier: Listing) -> set[str]:
         """Return the ids of all files that are new, changed, renamed or gone."""
@@ -47,7 +74,7 @@ class Listing:
 
         And `app.log.2.gz` for `app.log.1`: `delaycompress` renames what it packs.
         """
-        names = self._in_order = self._in_order or sorted(self.files)
+        names = self._names
         longer = names[bisect_right(names, path) : bisect_right(names, path + chr(0x10FFFF))]
         stem, _, number = path.rpartition(".")
         if number.isdecimal():
@@ -63,37 +90,11 @@ def list_files(path: str) -> Listing:
         raise ValueError(f"option `path`: {path} is neither a file nor a directory")
     if place.name.endswith(COMPRESSED) and not place.is_dir():
         raise ValueError(f"option `path`: {path} is compressed; unpack it, or use Spark's `text`")
-    listing, matches = Listing(), _name_matcher(place)
+    listing = Listing()
     for directory in directories_of(place):
         with suppress(FileNotFoundError, NotADirectoryError):  # removed or replaced a moment ago
-            _list_directory(str(directory), matches, listing)
+            listing.add(str(directory), _name_matcher(place))
     return listing
-
-
-def _list_directory(directory: str, matches: Callable[[str], bool], listing: Listing) -> None:
-    folder = directory.rstrip("/")
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            try:
-                status = entry.stat()
-            except OSError:  # deleted a moment ago, or a link that leads nowhere
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                continue
-            path = f"{folder}/{entry.name}"
-            listing.files[path] = (
-                status.st_dev,
-                status.st_ino,
-                status.st_size,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
-            )
-            if not matches(entry.name):
-                continue
-            if entry.name.endswith(COMPRESSED):
-                listing.compressed.append(path)
-            else:
-                listing.matching.add(path)
 
 
 def local_path(path: str) -> str:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 
 from tutorial_pkg.connectors.file_lines.files import COMPRESSED, Listing, id_of, list_files
-from tutorial_pkg.connectors.file_lines.line_file import (
-    CutOffError,
-    LineFile,
-    TrackedFile,
-    open_same,
-)
-from tutorial_pkg.connectors.file_lines.offset import FileOffset, Files, Notes
+from tutorial_pkg.connectors.file_lines.line_file import CutOffError, TrackedFile, open_same
+from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 
@@ -28,9 +23,9 @@ _warned_of_compressed: set[str] = set()  # paths: once in a process is enough
 
 
 class Tail:
-    """The files of a query, look after look.
+    """The files of a query, look after look, from one `offset` to the next.
 
-    All progress is in the offsets. The state between two looks only saves work: a new `Tail` finds
+    All progress is in the offset. The state between two looks only saves work: a new `Tail` finds
     the same.
     """
 
@@ -38,7 +33,7 @@ class Tail:
         self,
         options: OptionValues,
         notes: Notes,
-        begin: FileOffset,
+        offset: FileOffset,
         until: Mapping[str, int] | None = None,
         also: Set[str] = frozenset(),
     ) -> None:
@@ -48,168 +43,153 @@ class Tail:
             until: the size, by id, to which to read each file; no others are read.
             also: ids of files to read though `path` does not match them.
         """
-        self.unread = 0  # bytes that the last batch left
+        self.offset = offset
         self._options, self._notes = options, notes
         self._until, self._also = until, set(also)
-        self._absent = set[str]()  # of those
-        self._begin = self._end = begin
-        self._files: dict[int, TrackedFile | None] = {**notes.all_files(begin)}  # at `_begin`
-        self._taken: Files = {}  # how they differ at `_end`
-        self._ahead: dict[int, TrackedFile | None] = {}  # how they differ by now
-        self._number_of = {file.id: n for n, file in self._files.items() if file}
-        self._seen = begin.seen
-        self._changed_at: dict[int, float] = {}
-        # Ids to look at even if nothing has changed.
-        self._again = set(self._number_of)
+        # The files by number, as the last look saw them, and at the offset if that differs.
+        self._files = notes.all_files(offset)
+        self._starts: dict[int, TrackedFile] = {}
+        self._number_of = {file.id: number for number, file in self._files.items()}
+        self._seen = offset.seen
+        self._grown_at: dict[int, float] = {}
         self._listing = self._earlier = Listing()
-        self._at: dict[str, str] = {}  # the path of each id
+        self._again = set(self._number_of)  # ids to look at even if nothing has changed
         self._finished = set[str]()  # ids of archives that were read to their end
         self._lost = set[int]()  # numbers that the last listing did not show
         self._idle_until = 0.0
 
-    def ends_at(self, begin: FileOffset) -> bool:
-        """Return whether `begin` is the offset that the last batch began or ended with."""
-        return begin in (self._begin, self._end)
-
-    def look(self, begin: FileOffset) -> FileOffset:
-        """Return `begin` with new files, moved on to all that can be read; itself if no news.
-
-        With very many files, an idle query spends at most a fifth of its time looking.
-        """
-        self._move_to(begin)
-        started = time.monotonic()
-        if not self._again and started < self._idle_until:
-            return begin
-        touched, self._again, lost = self._again, set[str](), list[int]()
-        self._earlier, self._lost = self._listing, set()
-        for _ in range(LISTINGS):
-            touched |= self._list()
-            gone = self._number_of.keys() - self._at.keys() if touched else set()
-            numbers = {self._number_of[id_] for id_ in self._number_of.keys() & touched | gone}
-            lost = [number for number in sorted(numbers) if not self._follow(number)]
-            self._lost = set(lost)
-            if not lost:
-                break
-        for number in lost:
-            file = self._now(number)
-            if file and file.id in self._at:  # cut off or rewritten: what it holds is a new file
-                self._forget(number)
-        self._start_new(touched)
-        # What is tracked, or twice not there, is forgotten: another file may get its id.
-        absent = self._also - self._at.keys()
-        self._also -= self._number_of.keys() | (absent & self._absent)
-        self._absent = absent
-        available = self._available(lost)
-        if available is begin and len(self._listing.files) > MANY_FILES:
-            ended = time.monotonic()
-            self._idle_until = ended + 4 * (ended - started)
-        return available
-
-    def take(self, available: FileOffset, limits: Limits) -> FileOffset:
-        """Return what a batch takes of `available`; the next look continues from there."""
-        whole = {number: file for number, file in self._ahead.items() if file}
-        taken = whole if limits == Limits() else self._limited(whole, limits)
-        self.unread = sum(file.next - taken[number].next for number, file in whole.items())
-        self._taken = {**self._ahead, **taken}
-        available = replace(available, files={**available.files, **taken})
-        since = time.monotonic() - self._options.restAfter
-        resting = [n for n in available.files if self._changed_at.get(n, since) <= since]
-        self._end = self._notes.fold(available, resting)
-        return self._end
+    @property
+    def unread(self) -> int:
+        """The bytes after the offset, as the last look saw them."""
+        starts = {n: start for n, start in self._starts.items() if n in self._files}
+        return sum(self._files[number].next - start.next for number, start in starts.items())
 
     def known_ids(self) -> Set[str]:
         """Return the ids of all tracked files, also of renamed ones."""
         return self._number_of.keys() | self._also
 
-    # ---- From one look to the next
+    def look(self) -> bool:
+        """Look at the directories, and return whether there are new files or lines.
 
-    def _move_to(self, begin: FileOffset) -> None:
-        if begin is self._begin:
-            return
-        if begin == self._end:
-            self._files |= self._taken
-            self._ahead = {n: f for n, f in self._ahead.items() if f != self._files.get(n)}
-        self._begin = begin
+        With very many files, an idle query spends at most a fifth of its time looking.
+        """
+        started = time.monotonic()
+        if not self._again and started < self._idle_until:
+            return False
+        touched, self._again = self._again, set()
+        self._earlier, self._lost = self._listing, set()
+        for _ in range(LISTINGS):
+            touched |= self._list()
+            known, paths = self._number_of.keys(), self._listing.path_of.keys()
+            ids = known & touched | (known - paths if touched else set())
+            numbers = sorted(self._number_of[id_] for id_ in ids)
+            self._lost = {number for number in numbers if not self._follow(number)}
+            if not (self._lost or self._also - paths):
+                break
+        for number in sorted(self._lost):  # cut off or rewritten: what it holds is a new file
+            if self._files[number].id in paths:
+                self._forget(number)
+        self._start_new(touched)
+        # What is tracked or gone is forgotten: another file may get its id.
+        self._also = (self._also & paths) - self._number_of.keys()
+        is_news = self._seen > self.offset.seen or self.unread > 0
+        if is_news:  # otherwise lost files may come back: a disk may be mounted again
+            for number in sorted(self._lost & self._files.keys()):
+                self._forget(number)
+        elif len(self._listing.files) > MANY_FILES:
+            ended = time.monotonic()
+            self._idle_until = ended + 4 * (ended - started)
+        return is_news
+
+    def take(self, limits: Limits) -> FileOffset:
+        """Return the offset after a batch within `limits`, and continue from there."""
+        ends = {number: self._files.get(number) for number in self._starts}
+        taken = ends.copy()
+        if limits != Limits():
+            taken |= self._limited(limits)
+        self._starts = {n: file for n, file in taken.items() if file and file != ends[n]}
+        # Only a file in a note has to be hidden when it is forgotten.
+        files = {**self.offset.files, **taken}.items()
+        known = {number: file for number, file in files if file or self.offset.folded}
+        since = time.monotonic() - self._options.restAfter
+        resting = [number for number in known if self._grown_at.get(number, since) <= since]
+        offset = replace(self.offset, files=known, seen=self._seen)
+        self.offset = self._notes.fold(offset, resting)
+        return self.offset
 
     def _list(self) -> set[str]:
-        """Look at the directories, and return the ids of files that changed."""
-        before, self._listing = self._listing, list_files(self._options.path)
-        if self._listing.compressed and self._options.path not in _warned_of_compressed:
+        """List the directories, and return the ids of files that changed."""
+        listing = list_files(self._options.path)
+        if listing.compressed and self._options.path not in _warned_of_compressed:
             _warned_of_compressed.add(self._options.path)
-            log.warning(
-                "%s and other compressed files that `path` matches are left out.",
-                min(self._listing.compressed),
-            )
-        changed = self._listing.changed_ids(before)
+            log.warning("%s and other compressed files are left out.", min(listing.compressed))
+        changed = listing.changed_ids(self._listing)
         if changed:
-            # Of several names of one file, one that matches.
-            paths = sorted(self._listing.files, key=self._listing.matching.__contains__)
-            files = self._listing.files
-            self._at = {id_of(files[path]): path for path in paths}
+            self._listing = listing
         return changed
-
-    def _now(self, number: int) -> TrackedFile | None:
-        return self._ahead[number] if number in self._ahead else self._files.get(number)
 
     # ---- Files that are known
 
+    def _start_of(self, number: int) -> TrackedFile:
+        """Return a file as the last look saw it, at its position in the offset."""
+        file = self._files[number]
+        start = self._starts.get(number, file)
+        return file._replace(next=start.next, check=start.check)
+
     def _follow(self, number: int) -> bool:
-        """Move a known file on to its last whole line; return False if it is gone or cut off."""
-        now = self._now(number)
-        if now is None:
-            return True
+        """Move a file on to its last whole line; return False if it is gone or cut off."""
+        now, start = self._files[number], self._start_of(number)
         try:
-            moved = self._find(self._files.get(number) or now.at_start(), now.id)
+            places = (self._moved(start, path) for path in self._places(number, start))
+            moved = next((file for file in places if file), None)
         except CutOffError:  # the next look sorts it out
             self._again.add(now.id)
             return True
         if moved is None:
             return False
         seen = self._earlier.files.get(moved.path)
-        if seen and moved.next and not (now.next or now.head):  # nothing to recognize a copy by
+        is_first_content = moved.next and not (now.next or now.head)
+        if seen and is_first_content and id_of(seen) == now.id:  # nothing to recognize a copy by
             self._warn_of_skipped(moved.path, seen[3])
         if now.path != moved.path and moved.path not in self._listing.matching:
             self._warn_of_skipped(now.path, self._listing.files[moved.path][3])
-        before = self._files.get(number)
-        if moved.path.endswith(COMPRESSED) and before and before.next == moved.next:
+        if moved.next > now.next and self._earlier.files and number < self.offset.seen:
+            self._grown_at[number] = time.monotonic()
+        if moved.path.endswith(COMPRESSED) and moved.next == start.next:
             self._finished.add(moved.id)  # each look would unpack it again
-            moved = None
-        elif moved.next > now.next and self._earlier.files:
-            self._changed_at[number] = time.monotonic()
-        self._set(number, moved)
+            self._set(number, None)
+        else:
+            self._set(number, moved)
         return True
 
-    def _find(self, file: TrackedFile, last_id: str) -> TrackedFile | None:
-        """Return a file moved on to its last whole line, wherever its lines are now."""
-        path = self._at.get(file.id)
-        moved = self._moved(file, path, file.id) if path else None
-        if moved or not (file.next or file.head):  # else nothing is known to recognize it by
-            return moved
-        for place in (file.path, *self._listing.longer_names(file.path)):
-            status = self._listing.files.get(place)
+    def _places(self, number: int, file: TrackedFile) -> Iterator[str]:
+        """Yield the paths where the lines of a file may be by now."""
+        if file.id in self._listing.path_of:
+            yield self._listing.path_of[file.id]
+        if not (file.next or file.head):  # nothing is known to recognize it by
+            return
+        for path in (file.path, *self._listing.longer_names(file.path)):
+            status = self._listing.files.get(path)
+            owner = status and self._number_of.get(id_of(status), number)
             # A lost file's id may have been reused for the copy of another.
-            number = status and self._number_of.get(id_of(status))
-            if status and (id_of(status) == last_id or number is None or number in self._lost):
-                moved = self._moved(file, place, id_of(status))
-                if moved:
-                    return moved
-        return None
+            if status and (owner == number or owner in self._lost):
+                yield path
 
-    def _moved(self, file: TrackedFile, path: str, id_: str) -> TrackedFile | None:
+    def _moved(self, file: TrackedFile, path: str) -> TrackedFile | None:
         lines = open_same(path, file, self._options.maxLineBytes)
         if lines is None:
             return None
         with lines:
-            moved = lines.tracked(self._end_of_lines(lines, file.next))
-            if lines.id != id_ or not lines.holds(file):
+            stop = lines.size
+            if self._until is not None and not path.endswith(COMPRESSED):
+                stop = max(file.next, min(stop, self._until.get(lines.id, 0)))
+            moved = lines.tracked(lines.last_line_end(file.next, stop))
+            if lines.id != id_of(self._listing.files[path]) or not lines.holds(file):
                 raise CutOffError(path)
         return moved
 
     def _forget(self, number: int) -> None:
-        now = self._now(number)
-        if now is None:
-            return
-        file = self._files.get(number) or now.at_start()
+        file = self._start_of(number)
         status = self._earlier.files.get(file.path)
         # If all of it was read, its end is ordinary rotation.
         if status is None or id_of(status) != file.id or status[2] != file.next:
@@ -224,79 +204,43 @@ class Tail:
         self._set(number, None)
 
     def _set(self, number: int, moved: TrackedFile | None) -> None:
-        old = self._now(number)
-        if old and self._number_of.get(old.id) == number:
+        old = self._files.pop(number)
+        if self._number_of.get(old.id) == number:
             del self._number_of[old.id]
-        if moved:
-            self._number_of[moved.id] = number
         if moved != old:
-            self._ahead[number] = moved
+            self._starts.setdefault(number, old)
+        if moved:
+            self._files[number] = moved
+            self._number_of[moved.id] = number
 
     # ---- Files that are new
 
     def _start_new(self, touched: set[str]) -> None:
         """Track new files even before they have a line: the next look may find them renamed."""
-        new = touched - self._number_of.keys()
-        for path, id_ in sorted((self._at[id_], id_) for id_ in new if id_ in self._at):
+        paths = self._listing.path_of
+        new = (touched & paths.keys()) - self._number_of.keys()
+        for path, id_ in sorted((paths[id_], id_) for id_ in new):
             also = id_ in self._also and not path.endswith(COMPRESSED)
             is_ours = path in self._listing.matching or also
             if is_ours and (self._until is None or id_ in self._until):
-                self._start(path, id_)
+                self._files[self._seen] = self._starts[self._seen] = TrackedFile(path, id_)
+                self._number_of[id_] = self._seen
+                self._seen += 1
+                self._follow(self._seen - 1)
 
-    def _start(self, path: str, id_: str) -> None:
-        try:
-            file = self._moved(TrackedFile(path, id_), path, id_)
-        except CutOffError:
-            file = None
-        if file is None:  # the next look sorts it out
-            self._again.add(id_)
-            return
-        self._ahead[self._seen] = file
-        self._number_of[id_] = self._seen
-        self._seen += 1
+    # ---- Limits
 
-    def _end_of_lines(self, lines: LineFile, start: int) -> int:
-        stop = lines.size
-        if self._until is not None and not lines.path.endswith(COMPRESSED):
-            stop = max(start, min(stop, self._until.get(lines.id, start)))
-        return lines.last_line_end(start, stop)
-
-    # ---- The result of a look
-
-    def _available(self, lost: list[int]) -> FileOffset:
-        """Return the offset of everything.
-
-        Lost files are forgotten only when there is news: a disk may be mounted again.
-        """
-        if not any(map(self._is_news, self._ahead)):
-            return self._begin
-        for number in lost:
-            self._forget(number)
-        files = {**self._begin.files, **self._ahead}.items()
-        # Only a file in a note has to be hidden.
-        known = {number: file for number, file in files if file or self._begin.folded}
-        return replace(self._begin, files=known, seen=self._seen)
-
-    def _is_news(self, number: int) -> bool:
-        file, before = self._ahead[number], self._files.get(number)
-        return before is None or (file is not None and file.next > before.next)
-
-    def _limited(self, whole: Mapping[int, TrackedFile], limits: Limits) -> dict[int, TrackedFile]:
+    def _limited(self, limits: Limits) -> dict[int, TrackedFile]:
         """Cut files back to the limits, with the last line of a share whole."""
-        starts = {number: self._start_of(number, file) for number, file in whole.items()}
-        unread = {number: file.next - starts[number].next for number, file in whole.items()}
-        pending = sorted(number for number in whole if unread[number])[:MOST_SHARERS]
+        starts = {n: self._start_of(n) for n in self._starts if n in self._files}
+        unread = {number: self._files[number].next - file.next for number, file in starts.items()}
+        pending = sorted(number for number in unread if unread[number])[:MOST_SHARERS]
         waiting = {number: unread[number] for number in pending}
-        return starts | shared(
-            waiting, limits, lambda number, share: self._share(starts[number], whole[number], share)
-        )
+        return starts | shared(waiting, limits, self._share)
 
-    def _start_of(self, number: int, file: TrackedFile) -> TrackedFile:
-        before = self._files.get(number) or file.at_start()
-        return file._replace(next=before.next, check=before.check)
-
-    def _share(self, start: TrackedFile, whole: TrackedFile, limits: Limits) -> Taken:
+    def _share(self, number: int, limits: Limits) -> Taken:
         """Return where to end within `limits`, and the lines until there if they are limited."""
+        start, whole = self._start_of(number), self._files[number]
         if 0 in (limits.rows, limits.size):
             return Taken(start)
         lines = open_same(whole.path, whole, self._options.maxLineBytes)
@@ -308,22 +252,22 @@ class Tail:
                 end = lines.line_end(start.next + limits.size - 1, end)
             if limits.rows is not None:
                 end, rows = lines.end_of_lines(start.next, end, limits.rows)
-            check = lines.tracked(end).check
+            part = lines.tracked(end)
             if lines.holds(whole):
-                return Taken(whole._replace(next=end, check=check), rows, end - start.next)
+                return Taken(part, rows, end - start.next)
         return Taken(start)
 
     # ---- Warnings
 
     def _warn_of_skipped(self, path: str, since: int) -> None:
         """Warn of files that came and went under a name between two looks."""
-        files = self._listing.files
+        listing, known = self._listing, self._number_of.keys() | self._finished
         skipped = [
             name
-            for name in self._listing.longer_names(path)
-            if name not in self._listing.matching
-            and id_of(files[name]) not in self._number_of.keys() | self._finished
-            and files[name][3] > since
+            for name in listing.longer_names(path)
+            if name not in listing.matching
+            and id_of(listing.files[name]) not in known
+            and listing.files[name][3] > since
         ]
         if skipped:
             log.warning(

@@ -121,7 +121,7 @@ class GrowingFiles:
 
     def watch(self) -> None:
         """Look at the files while nothing can be sent, so that a rotation is not missed."""
-        self._tail.look(self._begin)
+        self._tail.look()
 
     def blocks(self, welcome: dict[str, Any], stopping: threading.Event) -> Iterator[Block | None]:
         """Yield what the receiver lacks, and what comes, until `stopping`; None without news."""
@@ -130,12 +130,10 @@ class GrowingFiles:
         limits = Limits(welcome["block_rows"], welcome["block_bytes"])
         self._look_from(_offset_of(welcome["position"]))
         while not stopping.is_set():
-            start = self._begin
-            available = self._tail.look(start)
-            if available is start:
+            if not self._tail.look():
                 yield None
                 continue
-            end = self._tail.take(available, limits)
+            start, end = self._tail.offset, self._tail.take(limits)
             try:
                 blocks = list(self._changes(start, end))
             except FileNotFoundError:  # rotated a moment ago: look again from the same position
