@@ -135,6 +135,18 @@ def test_the_archive_of_a_renamed_file_has_the_rest(log, restarts):
     assert tailing.batch() == numbers(6, 7)
 
 
+def test_the_copy_of_a_file_that_a_limit_left_unread(log, caplog):
+    tailing = tailed(log, "one", restarts=False, maxRowsPerTrigger=1)
+    append(log, "two")
+    rotate(log, "three")
+    assert tailing.batch() == ["two"]
+    Path(f"{log}.1").rename(f"{log}.2")
+    copytruncate(log)
+    append(log, "four")
+    assert tailing.rest() == ["four", "three"]
+    assert not caplog.records
+
+
 def test_a_damaged_archive_is_reported(log, caplog):
     tailing = tailed(log, *numbers(1, 300))
     append(log, *numbers(301, 400))

@@ -139,8 +139,9 @@ class Tail:
     def _follow(self, number: int) -> bool:
         """Move a file on to its last whole line; return False if it is gone or cut off."""
         now, start = self._files[number], self._start_of(number)
+        known = start if start.next or start.head else now  # nothing recognizes an empty start
         try:
-            places = (self._moved(start, path) for path in self._places(number, start))
+            places = (self._moved(known, path, start.next) for path in self._places(number))
             moved = next((file for file in places if file), None)
         except CutOffError:  # the next look sorts it out
             self._again.add(now.id)
@@ -162,8 +163,9 @@ class Tail:
             self._set(number, moved)
         return True
 
-    def _places(self, number: int, file: TrackedFile) -> Iterator[str]:
+    def _places(self, number: int) -> Iterator[str]:
         """Yield the paths where the lines of a file may be by now."""
+        file = self._files[number]
         if file.id in self._listing.path_of:
             yield self._listing.path_of[file.id]
         if not (file.next or file.head):  # nothing is known to recognize it by
@@ -175,15 +177,15 @@ class Tail:
             if status and (owner == number or owner in self._lost):
                 yield path
 
-    def _moved(self, file: TrackedFile, path: str) -> TrackedFile | None:
+    def _moved(self, file: TrackedFile, path: str, start: int) -> TrackedFile | None:
         lines = open_same(path, file, self._options.maxLineBytes)
         if lines is None:
             return None
         with lines:
             stop = lines.size
             if self._until is not None and not path.endswith(COMPRESSED):
-                stop = max(file.next, min(stop, self._until.get(lines.id, 0)))
-            moved = lines.tracked(lines.last_line_end(file.next, stop))
+                stop = max(start, min(stop, self._until.get(lines.id, 0)))
+            moved = lines.tracked(lines.last_line_end(start, stop))
             if lines.id != id_of(self._listing.files[path]) or not lines.holds(file):
                 raise CutOffError(path)
         return moved
