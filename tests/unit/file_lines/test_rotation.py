@@ -117,7 +117,7 @@ def test_the_archive_has_the_rest(log, monkeypatch, restarts, opener, suffix, co
     packed.rename(f"{log}.2{suffix}")
     append(log, "more")
     assert tailing.rest() == ["more"]
-    monkeypatch.delattr(line_file, "_unpacked")  # a finished archive is not unpacked again
+    monkeypatch.delattr(line_file, "_unpack")  # a finished archive is not unpacked again
     Path(f"{log}.2{suffix}").rename(f"{log}.3{suffix}")
     append(log, "most")
     assert tailing.rest() == ["most"]

@@ -19,11 +19,10 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from tutorial_pkg.connectors.file_lines.files import COMPRESSED, list_files
+from tutorial_pkg.connectors.file_lines.files import COMPRESSED, id_of, list_files, status_of
 from tutorial_pkg.core.places import unseen_text
 
 CHUNK_BYTES = 1 << 19
@@ -71,25 +70,19 @@ class LineFile:
     """A regular file, open for reading; a context manager.
 
     Every read names its position, so no read depends on an earlier one. A position that a method
-    returns is the byte after a newline, or the given end of the search. `unpack` replaces the
-    descriptor of a compressed file by one of its text.
+    returns is the byte after a newline, or the given end of the search.
     """
 
-    def __init__(
-        self, path: str, max_line_bytes: int, unpack: Callable[[int], int] | None = None
-    ) -> None:
+    def __init__(self, path: str, max_line_bytes: int) -> None:
         self.path = path
         self._max_line_bytes = max_line_bytes
         self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         status = os.fstat(self.descriptor)
         # Of the *opened* file: by now the name may belong to a different one.
-        self.id = f"{status.st_dev}:{status.st_ino}"
+        self.id, self.size = id_of(status_of(status)), status.st_size
         if not stat.S_ISREG(status.st_mode):
             self.close()
             raise FileNotFoundError(f"{path} is not a regular file")
-        if unpack:
-            self.descriptor = unpack(self.descriptor)
-        self.size = os.fstat(self.descriptor).st_size
 
     def __enter__(self) -> LineFile:
         return self
@@ -208,42 +201,39 @@ def text_of(chunk: bytes, position: int) -> bytes:
 
 def open_same(path: str, file: TrackedFile, most: int) -> LineFile | None:
     """Open the file at `path` if it holds the bytes before `file`'s position, else return None."""
-    unpack = None
-    if path.endswith(COMPRESSED):
-        opener = OPENERS.get(Path(path).suffix)
-        if opener is None:
-            return None
-        unpack = partial(_unpacked, file, opener)
     try:
-        lines = LineFile(path, most, unpack)
+        lines = LineFile(path, most)
     except FileNotFoundError:
         return None
-    if lines.holds(file):
+    is_text = not path.endswith(COMPRESSED) or _unpack(lines, file)
+    if is_text and lines.holds(file):
         return lines
     lines.close()
     return None
 
 
-def _unpacked(file: TrackedFile, opener: Callable[[IO[bytes]], IO[bytes]], descriptor: int) -> int:
-    """Decompress a file into one without a name, unless it begins differently than `file`.
-
-    Raises `FileNotFoundError` then, and for a damaged one.
-    """
-    with os.fdopen(descriptor, "rb") as packed, tempfile.TemporaryFile() as text:
+def _unpack(lines: LineFile, file: TrackedFile) -> bool:
+    """Replace an archive by its text; return False if it is damaged or begins unlike `file`."""
+    opener = OPENERS.get(Path(lines.path).suffix)
+    if opener is None:
+        return False
+    with os.fdopen(os.dup(lines.descriptor), "rb") as packed, tempfile.TemporaryFile() as text:
         try:
             with opener(packed) as source:
                 first = source.read(CHECKED_BYTES)
                 # A file without a head is shorter than what is checked.
                 if digest(first if file.head else first[: file.next]) != (file.head or file.check):
-                    raise EOFError("it begins differently")
+                    return False
                 text.write(first)
                 shutil.copyfileobj(source, text)
+            text.flush()
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             if getattr(error, "errno", None):  # a full disk, for example
                 raise
-            raise FileNotFoundError(f"it cannot be decompressed: {error}") from None
-        text.flush()
-        return os.dup(text.fileno())
+            return False
+        os.dup2(text.fileno(), lines.descriptor)
+    lines.size = os.fstat(lines.descriptor).st_size
+    return True
 
 
 def reopen(file: TrackedFile, most: int) -> LineFile | None:
@@ -251,13 +241,10 @@ def reopen(file: TrackedFile, most: int) -> LineFile | None:
     folder = str(Path(file.path).parent)
     if not Path(folder).is_dir():
         raise FileNotFoundError(unseen_text(folder))
-    places = (open_same(path, file, most) for path in _possible_paths(file, folder))
-    return next((lines for lines in places if lines), None)
-
-
-def _possible_paths(file: TrackedFile, folder: str) -> Iterator[str]:
-    yield file.path
+    if lines := open_same(file.path, file, most):
+        return lines
     inode = int(file.id.rpartition(":")[2])  # the device's number differs between hosts
     listing = list_files(folder)
-    yield from (path for path, status in listing.files.items() if status[1] == inode)
-    yield from listing.longer_names(file.path)
+    renamed = [path for path, status in listing.files.items() if status[1] == inode]
+    places = (open_same(path, file, most) for path in renamed + listing.longer_names(file.path))
+    return next((lines for lines in places if lines), None)
