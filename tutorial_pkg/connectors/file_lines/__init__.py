@@ -17,7 +17,7 @@ from tutorial_pkg.connectors.file_lines.data_source import (
     stream_options,
 )
 from tutorial_pkg.connectors.file_lines.files import directories_of, local_path
-from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile, text_of
+from tutorial_pkg.connectors.file_lines.line_file import LineFile, TrackedFile
 from tutorial_pkg.connectors.file_lines.offset import FileOffset, Notes
 from tutorial_pkg.connectors.file_lines.reading import FileRange, chunks_of
 from tutorial_pkg.connectors.file_lines.tailing import Tail

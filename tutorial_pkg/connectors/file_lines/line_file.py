@@ -137,21 +137,21 @@ class LineFile:
         Lines that are too long are passed over and do not count.
         """
         count = 0
-        for position, chunk in self.chunks(start, stop, on_long_line=lambda *_: None):
-            lines = chunk.count(b"\n")
+        for end, text in self.chunks(start, stop, on_long_line=lambda *_: None):
+            lines = text.count(b"\n")
             if count + lines > most:
-                rest = chunk.split(b"\n", most - count)[-1]
-                return position + len(chunk) - len(rest), most
+                return end - len(text.split(b"\n", most - count)[-1]), most
             count += lines
         return stop, count
 
     def chunks(
         self, start: int, stop: int, on_long_line: Callable[[int, int], object] | None = None
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines in `start`..`stop` in chunks, each with its position.
+        """Yield the lines in `start`..`stop` in chunks, each after the position of its end.
 
-        Only the last line may lack its newline. A line of more than `max_line_bytes` is skipped
-        and reported to `on_long_line(bytes, position)`; without that function it is a `ValueError`.
+        A byte order mark at the file's start is left out, and a newline that the last line lacks is
+        added. A line of more than `max_line_bytes` is skipped and reported to
+        `on_long_line(bytes, position)`; without that function it is a `ValueError`.
         """
         while start < stop:
             data = self._read_all(start, min(CHUNK_BYTES, stop - start))
@@ -176,7 +176,8 @@ class LineFile:
                     start = end
                     continue
                 data = self._read_all(start, end - start)
-            yield start, data[: end - start]
+            text = data[: end - start].removeprefix(b"" if start else codecs.BOM_UTF8)
+            yield end, text if text.endswith(b"\n") or not text else text + b"\n"
             start = end
 
     def _read(self, position: int, length: int) -> bytes:
@@ -187,13 +188,6 @@ class LineFile:
         if len(data) < length:
             raise CutOffError(f"{self.path} was truncated while being read")
         return data
-
-
-def text_of(chunk: bytes, position: int) -> bytes:
-    """Return whole lines without the byte order mark of a file's start, ended by a newline."""
-    if position == 0:
-        chunk = chunk.removeprefix(codecs.BOM_UTF8)
-    return chunk if not chunk or chunk.endswith(b"\n") else chunk + b"\n"
 
 
 # ---- After a rotation ----------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from tutorial_pkg.connectors.file_lines.line_file import (
     LineFile,
     TrackedFile,
     reopen,
-    text_of,
 )
 from tutorial_pkg.core.options import OptionValues
 from tutorial_pkg.core.worker import cores, freeze_imports
@@ -72,37 +71,36 @@ def read_partition(
     from tutorial_pkg.core.lines import to_lines  # with Arrow, which planning does not need
 
     freeze_imports()
-    for position, chunk in chunks_of(partition.value, options):
-        yield to_batch(to_lines(text_of(chunk, position)))
+    for _, text in chunks_of(partition.value, options):
+        yield to_batch(to_lines(text))
 
 
 def chunks_of(ranges: Iterable[FileRange], options: OptionValues) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of ranges in chunks, with positions, from wherever the files are by now."""
+    """Yield the lines of ranges as `LineFile.chunks` does, from wherever the files are by now."""
     for part in ranges:
         done: int | None = None
         while lines := _open(part, options):
             with lines:
                 try:
-                    for position, chunk in _chunks(lines, part, done):
-                        done = position + len(chunk)
-                        yield position, chunk
+                    for end, text in _chunks(lines, part, done):
+                        done = end
+                        yield end, text
                     break
                 except CutOffError:  # while it was read: look for the rest elsewhere
                     if part.once:
                         raise
 
 
-def _chunks(lines: LineFile, part: FileRange, position: int | None) -> Iterator[tuple[int, bytes]]:
+def _chunks(lines: LineFile, part: FileRange, done: int | None) -> Iterator[tuple[int, bytes]]:
     """Yield each chunk if the file was still the same *after* the chunk was read."""
     end = part.file.next
-    if position is None:
-        position = lines.first_line_start(part.start, end)
+    start = lines.first_line_start(part.start, end) if done is None else done
     stop = lines.first_line_start(min(part.stop, end), end)
     _check_same(lines, part)
     skip = None if part.once else partial(log.warning, LONG_LINE, lines.path)
-    for at, chunk in lines.chunks(position, stop, skip):
+    for chunk in lines.chunks(start, stop, skip):
         _check_same(lines, part)
-        yield at, chunk
+        yield chunk
 
 
 def _check_same(lines: LineFile, part: FileRange) -> None:

@@ -19,7 +19,6 @@ from tutorial_pkg.connectors.file_lines import (
     chunks_of,
     directories_of,
     stream_options,
-    text_of,
 )
 from tutorial_pkg.connectors.network_lines.forward import (
     OTHER_USE,
@@ -157,20 +156,19 @@ class GrowingFiles:
             begin, lines = before.next if before else 0, b""
             if file and file.next > begin:
                 chunks = chunks_of([FileRange(file, begin, file.next)], self._options)
-                lines = b"".join(self._fitting(file, *chunk) for chunk in chunks)
+                lines = b"".join(self._fitting(file.path, *chunk) for chunk in chunks)
             yield lines, {"seen": end.seen, str(number): file}
 
-    def _fitting(self, file: TrackedFile, position: int, chunk: bytes) -> bytes:
-        """Return a chunk without the lines that are too long for the receiver."""
-        text, most = text_of(chunk, position), self._line_bytes
+    def _fitting(self, path: str, end: int, text: bytes) -> bytes:
+        """Return the lines before `end` without those that are too long for the receiver."""
+        most = self._line_bytes
         if len(text) <= most:
             return text
         lines = text.split(b"\n")[:-1]
         fitting = [line + b"\n" for line in lines if len(line) <= most]
         if len(fitting) < len(lines):
-            warning = "%s: skipped %d lines between byte %d and %d, too long for the receiver (%d)"
-            end, skipped = position + len(chunk), len(lines) - len(fitting)
-            log.warning(warning, file.path, skipped, position, end, most)
+            warning = "%s: skipped %d lines before byte %d, too long for the receiver (%d)"
+            log.warning(warning, path, len(lines) - len(fitting), end, most)
         return b"".join(fitting)
 
 
