@@ -78,12 +78,11 @@ def read_partition(
 def chunks_of(ranges: Iterable[FileRange], options: OptionValues) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of ranges as `LineFile.chunks` does, from wherever the files are by now."""
     for part in ranges:
-        done: int | None = None
         while lines := _open(part, options):
             with lines:
                 try:
-                    for end, text in _chunks(lines, part, done):
-                        done = end
+                    for end, text in _chunks(lines, part):
+                        part = replace(part, start=end)
                         yield end, text
                     break
                 except CutOffError:  # while it was read: look for the rest elsewhere
@@ -91,11 +90,10 @@ def chunks_of(ranges: Iterable[FileRange], options: OptionValues) -> Iterator[tu
                         raise
 
 
-def _chunks(lines: LineFile, part: FileRange, done: int | None) -> Iterator[tuple[int, bytes]]:
+def _chunks(lines: LineFile, part: FileRange) -> Iterator[tuple[int, bytes]]:
     """Yield each chunk if the file was still the same *after* the chunk was read."""
-    end = part.file.next
-    start = lines.first_line_start(part.start, end) if done is None else done
-    stop = lines.first_line_start(min(part.stop, end), end)
+    start = lines.first_line_start(part.start, part.file.next)
+    stop = lines.first_line_start(part.stop, part.file.next)
     _check_same(lines, part)
     skip = None if part.once else partial(log.warning, LONG_LINE, lines.path)
     for chunk in lines.chunks(start, stop, skip):
