@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import Format, Options, OptionValues, documented
-from tutorial_pkg.connectors.cpu_log.line_format import LINE_PATTERN, parse_lines
+from tutorial_pkg.connectors.cpu_log.line_format import parse_lines
 from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES
 from tutorial_pkg.connectors.cpu_log.sink import PATH, WRITE_OPTIONS, sink
 from tutorial_pkg.connectors.file_lines import (
@@ -20,9 +20,9 @@ from tutorial_pkg.connectors.file_lines import (
     FileLinesStreamReader,
     local_path,
 )
-from tutorial_pkg.core.lines import LAST_MILLIS
 from tutorial_pkg.core.spark_versions import stream_reader
 
+SCHEMA = "timestamp TIMESTAMP_LTZ, cpu_usage DOUBLE, item STRING"
 READ_OPTIONS = Options("cpu_log", (PATH, *FILE_OPTIONS[1:]))  # FILE_OPTIONS[0] is their own path
 ALL_OPTIONS = Options("cpu_log", (*WRITE_OPTIONS, *FILE_OPTIONS[1:]))
 
@@ -58,7 +58,7 @@ class CpuLogDataSource(Format):
 
     def schema(self) -> str:
         _read_options(self.options)  # checks them
-        return "timestamp TIMESTAMP_LTZ, cpu_usage DOUBLE, item STRING"
+        return SCHEMA
 
     def reader(self, schema: StructType) -> FileLinesReader:
         return FileLinesReader(_read_options(self.options), parse_lines, whole_lines=True)
@@ -79,23 +79,9 @@ def parse_cpu_log(df: DataFrame) -> DataFrame:
     This works on any DataFrame of lines, streaming or not. A line of another format, or with a time
     after the year 9999, is kept whole in `item`, and its other two columns are null.
     """
-    value = F.col("value")
-    millis, usage, item = (F.get(F.split(value, ",", 3), index) for index in range(3))
-    millis = millis.try_cast("bigint")
-    is_line = value.rlike(LINE_PATTERN) & (millis <= LAST_MILLIS)
-    return df.select(
-        F.when(is_line, F.timestamp_millis(millis)).alias("timestamp"),
-        F.when(is_line, usage.cast("double")).alias("cpu_usage"),
-        F.when(is_line, _unescape(item)).otherwise(value).alias("item"),
-    )
+    return df.select("value").mapInArrow(_parse_batches, SCHEMA)
 
 
-def _unescape(item: Column) -> Column:
-    # Split at escaped backslashes first: any other backslash then starts an escape.
-    parts = F.transform(F.split(item, r"\\\\"), _unescape_line_ends)
-    return F.when(item != F.lit(r"\N"), F.array_join(parts, "\\"))
-
-
-def _unescape_line_ends(text: Column) -> Column:
-    newlines = F.replace(text, F.lit(r"\n"), F.lit("\n"))
-    return F.replace(newlines, F.lit(r"\r"), F.lit("\r"))
+def _parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield parse_lines(batch.column(0).cast(pa.string()))
