@@ -15,13 +15,6 @@ NULL_ITEM = r"\N"
 ESCAPES = (("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r"))  # the backslash first: the others add more
 # Every line starts like this, with a time of at most `LAST_MILLIS`.
 LINE_PATTERN = r"^[0-9]{1,15},[0-9]+\.[0-9]+,"
-LINE_SCHEMA = pa.schema(
-    [
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("cpu_usage", pa.float64()),
-        ("item", pa.string()),
-    ]
-)
 
 _TEXT = pa.large_string()  # 64-bit offsets: a batch of long items may pass 2 GiB once escaped
 
@@ -43,19 +36,19 @@ def format_lines(batch: pa.RecordBatch, epoch_millis: int, cpu_usage: float) -> 
 
 
 def parse_lines(lines: pa.Array) -> pa.RecordBatch:
-    """Return the rows (`LINE_SCHEMA`) of lines without their newlines, as `parse_cpu_log` does."""
+    """Return lines without their newlines as columns `timestamp`, `cpu_usage` and `item`."""
     may_be = pc.match_substring_regex(lines, LINE_PATTERN)
     parts = pc.split_pattern(pc.if_else(may_be, lines, None), ",", max_splits=2)
     text, usage, item = (pc.list_element(parts, i) for i in range(3))
     millis = text.cast(pa.int64())
     is_line = pc.less_equal(millis, LAST_MILLIS).fill_null(False)
     micros = pc.multiply(pc.if_else(is_line, millis, None), 1000)
-    columns = [
-        micros.cast(LINE_SCHEMA.field("timestamp").type),
-        pc.if_else(is_line, usage.cast(pa.float64()), None),
-        pc.if_else(is_line, _unescaped(item), lines),
-    ]
-    return pa.record_batch(columns, schema=LINE_SCHEMA)
+    columns = {
+        "timestamp": micros.cast(pa.timestamp("us", tz="UTC")),
+        "cpu_usage": pc.if_else(is_line, usage.cast(pa.float64()), None),
+        "item": pc.if_else(is_line, _unescaped(item), lines),
+    }
+    return pa.record_batch(columns)
 
 
 def _items(batch: pa.RecordBatch) -> pa.Array:
@@ -82,18 +75,11 @@ def _unescaped(text: pa.Array) -> pa.Array:
     is_null = pc.equal(text, NULL_ITEM)
     # Split at escaped backslashes first: any other backslash then starts an escape.
     parts = pc.split_pattern(text, r"\\")
-    values = parts.flatten()
+    values = parts.values
     for character, escape in ESCAPES[1:]:
         values = pc.replace_substring(values, escape, character)
-    restored = pc.binary_join(_list_like(parts, values), "\\")
-    return pc.if_else(is_null, None, restored)
-
-
-def _list_like(parts: pa.ListArray, values: pa.Array) -> pa.ListArray:
-    """Return `values` in lists as long as those of `parts`, with nulls in the same places."""
-    lengths = pc.fill_null(pc.list_value_length(parts), 0)
-    offsets = pc.cumulative_sum(pa.concat_arrays([pa.array([0], pa.int32()), lengths]))
-    return pa.ListArray.from_arrays(offsets, values, mask=pc.is_null(parts))
+    restored = pa.ListArray.from_arrays(parts.offsets, values, mask=parts.is_null())
+    return pc.if_else(is_null, None, pc.binary_join(restored, "\\"))
 
 
 def _occurs(character: str, text: pa.Array) -> bool:
