@@ -12,8 +12,7 @@ import pytest
 
 from tests.unit.cpu_log.committing import OTHER, QUERY, Log
 from tutorial_pkg.connectors.cpu_log import publish
-from tutorial_pkg.connectors.cpu_log.publish import file_name
-from tutorial_pkg.connectors.cpu_log.record import Batch
+from tutorial_pkg.connectors.cpu_log.record import Batch, file_name
 from tutorial_pkg.core import disk
 from tutorial_pkg.durable_log.lock import FileLock
 

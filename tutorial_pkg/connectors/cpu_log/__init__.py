@@ -5,7 +5,7 @@
 - `line_format`: rows to lines, and lines to rows
 - `monitor`: the CPU load in each line
 - `publish`: the protocol: stage, record, apply, recover; and `CRASH_AT` to stop it at a step
-- `record`: the commit record, `_cpu_log/record.json`
+- `record`: the names of the files, and the commit record, `_cpu_log/record.json`
 """
 
 from tutorial_pkg.connectors.cpu_log.data_source import CpuLogDataSource, parse_cpu_log

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from tutorial_pkg.builder import Format, Options, OptionValues, documented
 from tutorial_pkg.connectors.cpu_log.line_format import parse_lines
-from tutorial_pkg.connectors.cpu_log.publish import DATA_FILES
+from tutorial_pkg.connectors.cpu_log.record import DATA_FILES
 from tutorial_pkg.connectors.cpu_log.sink import PATH, WRITE_OPTIONS, sink
 from tutorial_pkg.connectors.file_lines import (
     FILE_OPTIONS,

@@ -28,22 +28,13 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 
-from tutorial_pkg.connectors.cpu_log.record import (
-    Batch,
-    FileEnd,
-    Piece,
-    Record,
-    Staged,
-    read_record,
-)
+from tutorial_pkg.connectors.cpu_log.record import Batch, Piece, Record, Staged, read_record
 from tutorial_pkg.core.batch_order import is_repeated
 from tutorial_pkg.core.disk import naming, replace_file, sync_directory
 from tutorial_pkg.durable_log.lock import FileLock
 
-DATA_FILES = "data.*.csv"
 CRASH_AT = "TUTORIAL_PKG_CRASH_AT"  # environment variable: `<point>@<file to create on arrival>`
 LOCK_SECONDS = 30.0  # far longer than another commit takes
 ORPHAN_SECONDS = 7 * 24 * 3600  # no task takes that long
@@ -63,10 +54,6 @@ def crash_point(point: str) -> None:
         Path(marker).touch()
         signal.pause()
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def file_name(partition: int, part: int = 0) -> str:
-    return f"data.{partition}.{part}.csv" if part else f"data.{partition}.csv"
 
 
 class PublishedDirectory:
@@ -101,16 +88,29 @@ class PublishedDirectory:
             record = self._recover()
             is_new = bool(staged) and not self._is_published(record, batch)
             if is_new:
-                self._publish(self._next(record, batch, staged))
-            self._sweep(batch.query)
+                if rival := record.rival_of(batch):
+                    raise RuntimeError(
+                        f"query {rival} writes to {self.path}, too, and was there before query "
+                        f"{batch.query}; stop one of them, or choose another directory"
+                    )
+                self._publish(record.following(batch, staged, self.max_file_bytes))
+        self.sweep(batch.query)
         crash_point("applied")
         return is_new
 
     def sweep(self, query: str) -> None:
-        """Delete the staged files of `query`, unless the record still needs them."""
-        if self._staged.exists():
-            with self._locked():
-                self._sweep(query)
+        """Delete staged files that the record does not need: those of `query`, and very old ones.
+
+        Batch jobs that were killed leave some.
+        """
+        if not self._staged.exists():
+            return
+        with self._locked():
+            needed = {piece.staged.name for piece in read_record(self._record).pieces}
+            for orphan in self._staged.iterdir():
+                is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
+                if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
+                    orphan.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -121,14 +121,6 @@ class PublishedDirectory:
             yield
         finally:
             lock.release()
-
-    def _sweep(self, query: str) -> None:
-        """Delete orphans of `query`, and very old ones: batch jobs that were killed leave some."""
-        needed = {piece.staged.name for piece in read_record(self._record).pieces}
-        for orphan in self._staged.iterdir():
-            is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
-            if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
-                orphan.unlink(missing_ok=True)
 
     # ---- Recording
 
@@ -149,27 +141,10 @@ class PublishedDirectory:
                 "false"
             ) from None
 
-    def _next(self, record: Record, batch: Batch, staged: Sequence[Staged]) -> Record:
-        if rival := record.rival_of(batch):
-            raise RuntimeError(
-                f"query {rival} writes to {self.path}, too, and was there before query "
-                f"{batch.query}; stop one of them, or choose another directory"
-            )
-        ends, pieces, limit = dict(record.ends), [], self.max_file_bytes
-        for file in staged:
-            end = ends.get(file.partition, FileEnd())
-            if limit and end.length and end.length + file.length > limit:
-                end = FileEnd(end.part + 1)
-            pieces.append(Piece(file, file_name(file.partition, end.part), end.length))
-            ends[file.partition] = FileEnd(end.part, end.length + file.length)
-        return record.following(batch, ends, pieces)
-
     def _publish(self, record: Record) -> None:
-        offsets: dict[str, int] = {}
         for piece in record.pieces:
             _check_length(self._source(piece), piece.staged.length, _MISSING)
-            offsets.setdefault(piece.target, piece.offset)
-        for target, offset in offsets.items():
+        for target, offset in {x.target: x.offset for x in reversed(record.pieces)}.items():
             _check_length(self.path / target, offset, _CHANGED)
         crash_point("staged")
         if not self._record.exists():  # the folders may be new as well
@@ -198,34 +173,30 @@ class PublishedDirectory:
 
     def _apply(self, pieces: Sequence[Piece]) -> None:
         """Copy everything first, so that the disk works on all files until they are synced."""
-        targets: list[Path] = []
-        ordered = sorted(pieces, key=lambda piece: (piece.target, piece.offset))
-        for name, parts in groupby(ordered, lambda piece: piece.target):
-            if len(targets) == 1:
-                crash_point("half_applied")
-            targets.append(self.path / name)
-            with naming(targets[-1]):
-                self._extend(targets[-1], list(parts))
-        for target in targets:
-            with naming(target), target.open("rb") as file:
+        # In the order of their offsets: a reader must never see a hole.
+        for piece in sorted(pieces, key=lambda piece: (piece.target, piece.offset)):
+            source, target = self._source(piece), self.path / piece.target
+            with naming(target):
+                if piece.offset == 0 and not target.exists():
+                    source.rename(target)  # synced by its task, and complete
+                else:
+                    _copy(source, target, piece.offset)
+            crash_point("half_applied")
+        for name in {piece.target for piece in pieces}:
+            with naming(self.path / name), (self.path / name).open("rb") as file:
                 os.fsync(file.fileno())
         sync_directory(self.path)  # also for files that were renamed before a crash
         for piece in pieces:
             self._source(piece).unlink(missing_ok=True)
 
-    def _extend(self, target: Path, pieces: list[Piece]) -> None:
-        """Append pieces in the order of their offsets: a reader must never see a hole."""
-        if not target.exists() and pieces[0].offset == 0:
-            self._source(pieces.pop(0)).rename(target)  # synced by its task, and complete
-        if pieces:
-            with target.open("r+b") as writer:
-                for piece in pieces:
-                    writer.seek(piece.offset)
-                    with self._source(piece).open("rb") as reader:
-                        shutil.copyfileobj(reader, writer, COPY_BYTES)
-
     def _source(self, piece: Piece) -> Path:
         return self._staged / piece.staged.name
+
+
+def _copy(source: Path, target: Path, offset: int) -> None:
+    with source.open("rb") as reader, target.open("r+b") as writer:
+        writer.seek(offset)
+        shutil.copyfileobj(reader, writer, COPY_BYTES)
 
 
 def _check_length(path: Path, expected: int, remedy: str) -> None:

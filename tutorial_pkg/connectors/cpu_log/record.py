@@ -14,6 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+DATA_FILES = "data.*.csv"
+
+
+def file_name(partition: int, part: int = 0) -> str:
+    return f"data.{partition}.{part}.csv" if part else f"data.{partition}.csv"
+
 
 @dataclass(frozen=True)
 class Staged:
@@ -68,7 +74,7 @@ class Record:
     done: dict[str, int] = field(default_factory=dict)
     ends: dict[int, FileEnd] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
-    plans: dict[str, str] = field(default_factory=dict)
+    plans: dict[str, str | None] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)
 
     def rival_of(self, batch: Batch) -> str | None:
@@ -81,19 +87,26 @@ class Record:
         other, order = str(self.owner["query"]), list(self.runs)
         return other if order.index(other) < order.index(batch.query) else None
 
-    def following(self, batch: Batch, ends: dict[int, FileEnd], pieces: Sequence[Piece]) -> Record:
+    def following(
+        self, batch: Batch, staged: Sequence[Staged], max_file_bytes: int | None
+    ) -> Record:
+        """Return the record that adds the staged lines of a batch."""
+        ends, pieces = dict(self.ends), []
+        for file in staged:
+            end = ends.get(file.partition, FileEnd())
+            if max_file_bytes and end.length and end.length + file.length > max_file_bytes:
+                end = FileEnd(end.part + 1)
+            pieces.append(Piece(file, file_name(file.partition, end.part), end.length))
+            ends[file.partition] = FileEnd(end.part, end.length + file.length)
         after = replace(self, ends=ends, pieces=tuple(pieces))
         if batch.number is None:
             return after
-        query, runs, plans = batch.query, dict(self.runs), dict(self.plans)
+        query, runs = batch.query, dict(self.runs)
         if runs.get(query) != batch.run:
             runs.pop(query, None)  # a new run is the youngest
             runs[query] = batch.run
-        plans.pop(query, None)
-        if batch.plan is not None:
-            plans[query] = batch.plan
         owner = {"query": query, "run": batch.run, "host": os.uname().nodename}
-        done = {**self.done, query: batch.number}
+        done, plans = {**self.done, query: batch.number}, {**self.plans, query: batch.plan}
         return replace(after, owner=owner, done=done, plans=plans, runs=runs)
 
     def to_json(self) -> str:
@@ -107,12 +120,14 @@ class Record:
         if zlib.crc32(envelope["body"].encode()) != envelope["crc32"]:
             raise ValueError("its checksum does not match")
         body = json.loads(envelope["body"])
-        ends = {int(partition): FileEnd(**end) for partition, end in body["ends"].items()}
-        pieces = [{**piece, "staged": Staged(**piece["staged"])} for piece in body["pieces"]]
-        owner = body["owner"]
-        runs = {owner["query"]: owner["run"]} if owner else {}  # if an earlier version wrote it
-        fields = {"plans": {}, "runs": runs, **body, "ends": ends}
-        return cls(**{**fields, "pieces": tuple(Piece(**piece) for piece in pieces)})
+        body["ends"] = {int(partition): FileEnd(**end) for partition, end in body["ends"].items()}
+        body["pieces"] = tuple(
+            Piece(Staged(**piece["staged"]), piece["target"], piece["offset"])
+            for piece in body["pieces"]
+        )
+        if body["owner"]:  # an earlier version wrote no `runs`
+            body.setdefault("runs", {body["owner"]["query"]: body["owner"]["run"]})
+        return cls(**body)
 
 
 def read_record(path: Path) -> Record:
