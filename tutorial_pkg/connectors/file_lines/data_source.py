@@ -155,19 +155,17 @@ class FileLinesReader(DataSourceReader):
             raise ValueError(f"option `path`: no file at {path}; correct it, or write the file")
         # Each file once, however many names it has.
         names = sorted(listing.matching.intersection(listing.path_of.values()))
-        ends = {name: self._end(name, listing.files[name][2]) for name in names}
+        ends = {name: listing.files[name][2] for name in names}
+        if self.whole_lines:
+            for name, end in ends.items():
+                with LineFile(name, self.options.maxLineBytes) as lines:
+                    ends[name] = lines.last_line_end(0, end)
         return partitions_of(
             [FileRange(TrackedFile(name, "", end), 0, end, once=True) for name, end in ends.items()]
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.to_batch)
-
-    def _end(self, path: str, size: int) -> int:
-        if not self.whole_lines:
-            return size
-        with LineFile(path, self.options.maxLineBytes) as lines:
-            return lines.last_line_end(0, size)
 
 
 # ---- Streaming: the reader -------------------------------------------------------------------

@@ -19,6 +19,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -58,40 +59,29 @@ class TrackedFile(NamedTuple):
     check: str = CHECK_OF_NOTHING
     head: str | None = None
 
-    def at_start(self) -> TrackedFile:
-        return self._replace(next=0, check=CHECK_OF_NOTHING)
-
 
 class CutOffError(ValueError):
     """A file became shorter, or a different one, while it was read."""
 
 
-class LineFile:
-    """A regular file, open for reading; a context manager.
+class LineFile(FileIO):
+    """A regular file, open for reading.
 
     Every read names its position, so no read depends on an earlier one. A position that a method
     returns is the byte after a newline, or the given end of the search.
     """
 
     def __init__(self, path: str, max_line_bytes: int) -> None:
+        # A pipe that nobody writes to would block without the flag.
+        super().__init__(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
         self.path = path
         self._max_line_bytes = max_line_bytes
-        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        status = os.fstat(self.descriptor)
+        status = os.fstat(self.fileno())
         # Of the *opened* file: by now the name may belong to a different one.
         self.id, self.size = id_of(status_of(status)), status.st_size
         if not stat.S_ISREG(status.st_mode):
             self.close()
             raise FileNotFoundError(f"{path} is not a regular file")
-
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        os.close(self.descriptor)
 
     def tracked(self, position: int) -> TrackedFile:
         """Return what recognizes the file, read up to `position`, while it is only appended to."""
@@ -181,7 +171,7 @@ class LineFile:
             start = end
 
     def _read(self, position: int, length: int) -> bytes:
-        return os.pread(self.descriptor, length, position)
+        return os.pread(self.fileno(), length, position)
 
     def _read_all(self, position: int, length: int) -> bytes:
         data = self._read(position, length)
@@ -197,7 +187,7 @@ def open_same(path: str, file: TrackedFile, most: int) -> LineFile | None:
     """Open the file at `path` if it holds the bytes before `file`'s position, else return None."""
     try:
         lines = LineFile(path, most)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return None
     is_text = not path.endswith(COMPRESSED) or _unpack(lines, file)
     if is_text and lines.holds(file):
@@ -211,9 +201,9 @@ def _unpack(lines: LineFile, file: TrackedFile) -> bool:
     opener = OPENERS.get(Path(lines.path).suffix)
     if opener is None:
         return False
-    with os.fdopen(os.dup(lines.descriptor), "rb") as packed, tempfile.TemporaryFile() as text:
+    with tempfile.TemporaryFile() as text:
         try:
-            with opener(packed) as source:
+            with opener(lines) as source:
                 first = source.read(CHECKED_BYTES)
                 # A file without a head is shorter than what is checked.
                 if digest(first if file.head else first[: file.next]) != (file.head or file.check):
@@ -225,8 +215,8 @@ def _unpack(lines: LineFile, file: TrackedFile) -> bool:
             if getattr(error, "errno", None):  # a full disk, for example
                 raise
             return False
-        os.dup2(text.fileno(), lines.descriptor)
-    lines.size = os.fstat(lines.descriptor).st_size
+        os.dup2(text.fileno(), lines.fileno())
+    lines.size = os.fstat(lines.fileno()).st_size
     return True
 
 

@@ -257,6 +257,6 @@ def _blocks_of(
                 )
         end, count = file.end_of_lines(start, end, rows)
         read = file.tracked(end)
-        lines = os.pread(file.descriptor, end - start, start)
+        lines = os.pread(file.fileno(), end - start, start)
         yield lines, {"next": end, "head": read.head, "check": read.check}
         start, sent = end, sent + count
