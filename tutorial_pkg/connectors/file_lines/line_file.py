@@ -93,6 +93,8 @@ class LineFile(FileIO):
 
     def holds(self, file: TrackedFile) -> bool:
         """Return whether the bytes before the position, and the first ones, are still the same."""
+        if not (file.next or file.head):
+            return True
         try:
             now = self.tracked(file.next)
         except CutOffError:
