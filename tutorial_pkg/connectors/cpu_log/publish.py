@@ -164,9 +164,8 @@ class PublishedDirectory:
         pieces = [piece for piece in record.pieces if self._source(piece).exists()]
         for piece in pieces:  # the machine may have crashed, not only Spark
             _check_checksum(self._source(piece), piece.staged.crc32)
-        if record.pieces:
-            sync_directory(self._state)  # the crash may have come between rename and sync
-            self._apply(pieces)
+        sync_directory(self._state)  # the crash may have come between rename and sync
+        self._apply(pieces)
         for target, end in {x.target: x.offset + x.staged.length for x in record.pieces}.items():
             _check_length(self.path / target, end, _CHANGED)
         return record

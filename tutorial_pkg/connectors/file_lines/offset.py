@@ -22,7 +22,6 @@ MOST_NOTES = 32  # in an offset; a further one replaces them all
 
 log = logging.getLogger(__name__)
 
-
 Files = Mapping[int, TrackedFile | None]
 
 
@@ -45,13 +44,8 @@ class FileOffset:
         return cls(files, json["seen"], tuple(json.get("folded", ())))
 
     def to_json(self) -> dict[str, Any]:
-        files = {str(number): file and _known_fields(file) for number, file in self.files.items()}
-        json = {"files": files, "seen": self.seen}
-        return {**json, "folded": list(self.folded)} if self.folded else json
-
-
-def _known_fields(file: TrackedFile) -> dict[str, Any]:
-    return {name: value for name, value in file._asdict().items() if value is not None}
+        files = {str(number): file and file._asdict() for number, file in self.files.items()}
+        return {"files": files, "seen": self.seen, "folded": list(self.folded)}
 
 
 class Notes:
