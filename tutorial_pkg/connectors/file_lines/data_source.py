@@ -196,14 +196,12 @@ class FileLinesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._tail = None
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if LATEST.items() <= start.items():  # this batch only records where the files end
-            tail = self._tail_from(FileOffset({}))
-            tail.look()
-            return tail.take(Limits()).to_json()
         tail = self._tail_from(FileOffset.from_json(start))
         self._patience.wait()
         is_news = tail.look()
         self._patience.answer(is_news)
+        if LATEST.items() <= start.items():  # this batch only records where the files end
+            return tail.take(Limits()).to_json()
         return tail.take(limits_of(self.options, limit)).to_json() if is_news else start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:

@@ -110,13 +110,13 @@ def _open(part: FileRange, options: OptionValues) -> LineFile | None:
     """Open the file of a range; None if it is gone, and `failOnDataLoss` is false."""
     if part.once:
         return LineFile(part.file.path, options.maxLineBytes)
-    lines = reopen(part.file, options.maxLineBytes)
-    if lines is None and options.failOnDataLoss:
+    if lines := reopen(part.file, options.maxLineBytes):
+        return lines
+    if options.failOnDataLoss:
         raise FileNotFoundError(
             f"{part.file.path} is gone or was rewritten, and its bytes {part.start} to {part.stop} "
             "belong to a batch that has to be read again; put it back, or set option "
             "`failOnDataLoss` to false to continue without them"
         )
-    if lines is None:
-        log.warning("%s is gone. Lost: %d bytes.", part.file.path, part.stop - part.start)
-    return lines
+    log.warning("%s is gone. Lost: %d bytes.", part.file.path, part.stop - part.start)
+    return None
