@@ -115,8 +115,7 @@ class GrowingFiles:
     def __init__(self, path: str | Path) -> None:
         self._options = stream_options({"path": str(path)})
         self._line_bytes = self._options.maxLineBytes
-        self._begin = FileOffset({})
-        self._tail = Tail(self._options, Notes(None), self._begin)
+        self._tail = Tail(self._options, Notes(None), FileOffset({}))
 
     def watch(self) -> None:
         """Look at the files while nothing can be sent, so that a rotation is not missed."""
@@ -139,13 +138,11 @@ class GrowingFiles:
                 self._look_from(start)
                 stopping.wait(LOOK_SECONDS)
                 continue
-            self._begin = end
             yield from blocks
 
     def _look_from(self, begin: FileOffset) -> None:
         """Start to look from an offset, and still know files that `path` matched before."""
-        known = self._tail.known_ids()
-        self._begin, self._tail = begin, Tail(self._options, Notes(None), begin, also=known)
+        self._tail = Tail(self._options, Notes(None), begin, also=self._tail.known_ids())
 
     def _changes(self, start: FileOffset, end: FileOffset) -> Iterator[Block]:
         """Yield a block for each file that changed between two offsets."""
