@@ -166,7 +166,7 @@ _TIMED = [
     Case(([_GOOD], "FAILFAST"), [(_GOOD, _TIME)], "the time is in UTC: fromtimestamp(…, UTC)."),
     Case(([_GOOD, _BAD], "PERMISSIVE"), [(_GOOD, _TIME), (_BAD, None)], "no line is lost."),
     Case(([",x", "12", "0,"], "DROPMALFORMED"), [("0,", _ZERO)], "digits must precede the comma."),
-    Case(([_GOOD, _BAD], "FAILFAST"), ValueError, "a line has no time. Try raise."),
+    Case(([_GOOD, _BAD], "FAILFAST"), ValueError(_BAD), "it has no time. Try raise, and {line!r}."),
 ]
 
 
@@ -307,8 +307,8 @@ _PAYMENTS = [  # query, batch, euros, and what fails; what is in the till then
     Case(("q", 1, 50, ""), 50, "the batch is new."),
     Case(("q", 1, 50, ""), 50, "the batch is repeated. Try to look into `done` first."),
     Case(("r", 1, 20, ""), 70, "it is batch 1 of another query. Try both columns of `done`."),
-    Case(("q", 2, 30, "UPDATE ON till"), sqlite3.Error, f"the UPDATE fails. {_TRY}"),
-    Case(("q", 2, 30, "INSERT ON done"), sqlite3.Error, f"the INSERT fails. {_TRY}"),
+    Case(("q", 2, 30, "UPDATE ON till"), sqlite3.Error(), f"the UPDATE fails. {_TRY}"),
+    Case(("q", 2, 30, "INSERT ON done"), sqlite3.Error(), f"the INSERT fails. {_TRY}"),
     Case(("q", 2, 30, ""), 100, f"the batch failed before, and changed nothing. {_TRY}"),
     Case(("q", 0, 90, ""), 100, "`done` has batch 0, of an earlier run. Try to look there first."),
 ]

@@ -30,12 +30,12 @@ _REQUESTS = [  # a request, its lines, and trouble
     Case(("MEMO shop me", [], ""), ["BUSY"], "only the first word of a reply says what it is."),
     Case(("PAGE shop 0", [], ""), ["2", "2 für\u2028 € ", "1 nuts"], "only a newline ends a line."),
     Case(("PAGE shop 9", [], ""), ["0"], "a page without entries has no lines."),
-    Case(("LAST shop", [], BUSY), OSError, "nothing was done, so the caller may try again."),
-    Case(("LAST shop", [], LOST), OSError, _CUT_OFF),
-    Case(("PAGE shop 0", [], CUT), OSError, _CUT_OFF),
+    Case(("LAST shop", [], BUSY), OSError(), "nothing was done, so the caller may try again."),
+    Case(("LAST shop", [], LOST), OSError(), _CUT_OFF),
+    Case(("PAGE shop 0", [], CUT), OSError(), _CUT_OFF),
     Case(("APPEND shop me BIG 50", _BIG, ""), ["52"], "that follows OK."),
     Case(("PAGE shop 0", [], ""), ["50", *_PAGE], "one `recv` may return a part of it."),
-    Case(("LAST", [], ""), ValueError, "the ledger said NO: repeating the request is useless."),
+    Case(("LAST", [], ""), ValueError(), "the ledger said NO: repeating the request is useless."),
 ]
 
 

@@ -27,7 +27,7 @@ from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor
 from workbook.batches import post, stream_of
 from workbook.checks import trial
 from workbook.checks.crashes import crash_everywhere
-from workbook.checks.verdict import Case, compare, exercise, expect, must_be
+from workbook.checks.verdict import Case, compare, exercise, expect, must_be, show
 from workbook.trading import OPENING, SCHEMA, Trade
 
 _ORDERS_TABLE = """
@@ -120,7 +120,7 @@ _SNAPSHOTS = [  # the first snapshot, and the number of restarts
     Case((None, 0), [("a", 0), ("a", 1), ("b", 0), ("b", 1)], "both start at 0. Try `__init__`."),
     Case((40, 1), [("a", 40), ("a", 41), ("b", 0), ("b", 1)], _NEXT),
     Case((40, 2), [("a", 42), ("a", 43), ("b", 2), ("b", 3)], _NEXT),
-    Case(({"version": 3, "next": {"a": 0, "b": 0}}, 1), ValueError, "3 is unknown. Try `raise`."),
+    Case(({"version": 3, "next": {"a": 0, "b": 0}}, 1), ValueError("3"), "it is too new. Raise."),
 ]
 
 
@@ -136,6 +136,8 @@ def check_18_2(answer: Any) -> str:
             state.restore([snapshot])
             rows = [*trial.filled(state), *trial.filled(state)]
             snapshot = trial.snapshot_of(state)
+            text = f"Your snapshot is {show(snapshot)}; expected a dict with the version 2."
+            expect(isinstance(snapshot, dict) and snapshot.get("version") == 2, text)
         return sorted(tuple(row) for row in rows)
 
     compare(rows_after, _SNAPSHOTS)
@@ -210,7 +212,7 @@ _MANIFESTS = [  # what is there, and what a rival writes meanwhile; the result, 
     Case((b"theirs", b""), (False, [b"theirs"]), "another driver has written it: it stays."),
     Case((b"", b"theirs"), (False, [b"theirs"]), "one did just before. Try mode='create'."),
     Case((b"ours", b""), (True, [b"ours"]), "your own manifest is there, of an earlier put."),
-    Case((b"", _DOWN), GenericError, "it is down. Try to catch AlreadyExistsError alone."),
+    Case((b"", _DOWN), GenericError(), "it is down. Try to catch AlreadyExistsError alone."),
 ]
 
 

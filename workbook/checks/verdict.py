@@ -117,7 +117,10 @@ def show(value: Any) -> str:
 
 
 class Case(NamedTuple):
-    """A call of the answer: its arguments, the result or class of error, and the reason."""
+    """A call of the answer: its arguments, the result or error, and the reason.
+
+    The text of the expected error is a part of the answer's.
+    """
 
     arguments: tuple[Any, ...]
     expected: Any
@@ -135,8 +138,11 @@ def compare(
         given = deepcopy(arguments)
         try:
             result = key(answer(*given))
+        except Wrong:
+            raise
         except Exception as error:
-            is_right = isinstance(expected, type) and isinstance(error, expected)
+            kind = type(expected) if isinstance(expected, Exception) else ()
+            is_right = isinstance(error, kind) and str(expected) in str(error)
             expect(is_right, f"{call} raised {error_line(error)}; {why}")
             continue
         must_be(result, expected, f"{call} returned", why)

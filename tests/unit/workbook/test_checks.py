@@ -39,7 +39,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "05_1": [
         ((" / 1000, UTC", " / 1000"), "is in UTC"),
         (("comma and ", ""), "digits must precede"),
-        (("raise ValueError(", "print("), "'ValueError'>"),
+        (("raise ValueError(", "print("), "expected ValueError"),
     ],
     "06_2": [
         (("min(first + size, stop)", "first + size"), "each unread byte in one"),
@@ -124,7 +124,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     ],
     "18_2": [
         (('self.next["a"] = saved', "pass"), "rows_after(40, 1)"),
-        (("raise ValueError", "print"), "'ValueError'>"),
+        (("raise ValueError", "print"), "expected ValueError"),
     ],
     "19_1": [
         (("uuid.uuid4()", "context.index"), "uuid4()"),
