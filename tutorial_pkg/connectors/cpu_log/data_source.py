@@ -76,8 +76,9 @@ def _read_options(given: Mapping[str, str]) -> OptionValues:
 def parse_cpu_log(df: DataFrame) -> DataFrame:
     """Parse the lines in column `value` into `timestamp TIMESTAMP, cpu_usage DOUBLE, item STRING`.
 
-    This works on any DataFrame of lines, streaming or not. A line of another format, or with a time
-    after the year 9999, is kept whole in `item`, and its other two columns are null.
+    This works on any DataFrame of lines, streaming or not, in Python tasks: on a cluster, workers
+    need this package. A line of another format, or with a time after the year 9999, is kept whole
+    in `item`, and its other two columns are null.
     """
     return df.select("value").mapInArrow(_parse_batches, SCHEMA)
 
