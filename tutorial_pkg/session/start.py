@@ -79,8 +79,8 @@ def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> Spa
     # `getattr` would look for an attribute in the JVM.
     jvm = vars(SparkContext._gateway).get("proc") if SparkContext._gateway else None
     if jvm and jvm.poll() is not None:  # it was killed
-        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-        SparkSession._instantiatedSession = None
+        _end_jvm()
+        SparkContext._active_spark_context = SparkSession._instantiatedSession = None
     if (running := SparkContext._active_spark_context) is None:
         name = {} if app_name is None else {APP_NAME: app_name}
         return _new_session(cores, {**name, **{key: str(value) for key, value in conf.items()}})
