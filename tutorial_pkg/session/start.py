@@ -188,17 +188,17 @@ def launch(given: Settings, log: Path) -> Any:
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
     before = dict(os.environ)  # restored, since a later session may run on a cluster
-    if is_here(given[MASTER]):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the UI listens there only, too
-    if is_local(given[MASTER]):
-        os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
-        if home := spark_home():
-            os.environ["SPARK_HOME"] = str(home)
-    options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java)]
-    options.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
-    os.environ[SUBMIT_ARGS] = submit_words(given)
     try:
+        if is_here(given[MASTER]):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the UI listens there only, too
+        if is_local(given[MASTER]):
+            os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
+            if home := spark_home():
+                os.environ["SPARK_HOME"] = str(home)
+        options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java)]
+        options.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
+        os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+        os.environ[SUBMIT_ARGS] = submit_words(given)
         with log.open("ab") as output:
             return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
     except PySparkRuntimeError:  # says only that the JVM has exited
