@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pkgutil
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -45,7 +46,10 @@ from tutorial_pkg.session.settings import (
 
 KEPT_LOGS = 20
 END_SECONDS = 600  # a JVM that writes the class archive takes its time to end
-LOG_LINES = 10  # in the error, if the JVM does not start
+# A line of the JVM's output, but not of a stack trace, that says why the JVM does not start.
+TROUBLE = re.compile(
+    r"^(?=\S).*(error|exception|invalid|unrecognized|not found|no such).*", re.I | re.M
+)
 
 
 def start_spark(app_name: str | None = None, cores: int = 2, **conf: Any) -> SparkSession:
@@ -200,11 +204,13 @@ def launch(given: Settings, log: Path) -> Any:
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
         os.environ[SUBMIT_ARGS] = submit_words(given)
         with log.open("ab") as output:
+            start = output.tell()  # an earlier session's output ends here
             return launch_gateway(popen_kwargs={"stdout": output, "stderr": output})
     except PySparkRuntimeError:  # says only that the JVM has exited
-        end = "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
+        text = log.read_bytes()[start:].decode(errors="replace")
+        reason = found[0] if (found := TROUBLE.search(text)) else text[-500:]
         raise RuntimeError(
-            f"Spark's JVM did not start. {os.path.relpath(log)} ends with:\n{end}"
+            f"Spark's JVM did not start: {reason}. Its whole output: {os.path.relpath(log)}"
         ) from None
     finally:
         os.environ.clear()
