@@ -148,11 +148,16 @@ class ReceivedLogs(Logs):
         if now < self._discover_at:
             return
         self._discover_at = now + DISCOVER_SECONDS
-        patterns = _choices(f"{self._pattern}/{RECEIVED}".lstrip("/"))
-        for file in sorted({file for each in patterns for file in self.directory.glob(each)}):
-            prefix = f"{file.parent.relative_to(self.directory)}/" if self._pattern else ""
-            if prefix not in self._locks:
-                self._locks[prefix] = WriterLock(file.parent / "query", PATIENCE_SECONDS)
+        folders = {self.directory}
+        if self._pattern:
+            folders = {
+                path for each in _choices(self._pattern) for path in self.directory.glob(each)
+            }
+        for folder in sorted(folders):
+            prefix = f"{folder.relative_to(self.directory)}/" if self._pattern else ""
+            # A glob that includes the file would skip a folder that this user may not read.
+            if prefix not in self._locks and (folder / RECEIVED).exists():
+                self._locks[prefix] = WriterLock(folder / "query", PATIENCE_SECONDS)
                 self._reported[prefix] = {"processed": {}, "committed": {}}
 
 
