@@ -153,7 +153,7 @@ class Logs(ABC):
             taken = Taken(begin[number])
             for frame in frames(self.of(number), begin[number], last[number]):
                 more = Taken(frame.end, taken.rows + frame.rows, taken.size + frame.payload_bytes)
-                if taken.size and share.forbid(more):  # the first frame always counts
+                if frame.position > begin[number] and share.forbid(more):  # the first one counts
                     break
                 taken = more
             return taken
