@@ -162,7 +162,8 @@ class ReceivedLogs(Logs):
 
 
 def _is_glob(path: str) -> bool:
-    return not _SIGNS.isdisjoint(path) and not Path(path).is_dir()
+    is_pattern = not _SIGNS.isdisjoint(path.replace("{", "")) or _CHOICE.fullmatch(path)
+    return bool(is_pattern) and not Path(path).is_dir()
 
 
 def _choices(pattern: str) -> list[str]:
