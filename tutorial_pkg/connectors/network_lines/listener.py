@@ -37,6 +37,7 @@ from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher
 
+FULL_PORT_SECONDS = 0.01  # between two looks for a free connection
 REFUSED_SECONDS = 1.0  # that a refused client has to read why; a reset would take it away
 WAITING_CONNECTIONS = 1024
 MOST_DESCRIPTORS = 10_240  # where the system names no limit, as macOS does
@@ -119,7 +120,7 @@ class Listener:
                 if port.status.connections < port.options.maxConnections:
                     self._accept(port, listening)
                 else:  # further clients wait in the system's queue
-                    self._stopping.wait(POLL_SECONDS)
+                    self._stopping.wait(FULL_PORT_SECONDS)
         except BaseException as failure:
             self._fail(failure)
         finally:
