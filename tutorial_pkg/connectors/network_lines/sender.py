@@ -76,9 +76,9 @@ def send_lines(
         )
     if rate is not None and not rate > 0:
         raise ValueError(f"`rate` must be more than 0 lines per second, or None, got {rate!r}")
-    remaining, at_once = iter(lines), lines_at_once(LINES_AT_ONCE, rate)
-    sent, started = 0, time.monotonic()
+    remaining, at_once, sent = iter(lines), lines_at_once(LINES_AT_ONCE, rate), 0
     with Channel((host, port), tls, timeout) as channel:
+        started = time.monotonic()
         try:
             while group := list(islice(remaining, at_once)):
                 wait_for_turn(started, sent, rate)
