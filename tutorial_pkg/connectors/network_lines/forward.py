@@ -256,7 +256,7 @@ def _blocks_of(
                     "bytes, and the receiver takes no longer ones (option `maxLineBytes`)"
                 )
         end, count = file.end_of_lines(start, end, rows)
-        read = file.tracked(end)
         lines = os.pread(file.fileno(), end - start, start)
+        read = file.tracked(end)  # after the lines: it notices that the file was cut off
         yield lines, {"next": end, "head": read.head, "check": read.check}
         start, sent = end, sent + count
