@@ -265,21 +265,26 @@ def _connect(address: tuple[str, int], tls: ssl.SSLContext | None) -> socket.soc
         return tls.wrap_socket(connected, server_hostname=host, suppress_ragged_eofs=False)
     except OSError as error:
         connected.close()
-        raise _broken(host, error) from None
+        raise _broken(host, error, in_handshake=True) from None
 
 
-def _broken(where: str, error: OSError) -> ConnectionError:
-    """Return why a connection ended. The reasons that TLS has are refusals."""
+def _broken(where: str, error: OSError, in_handshake: bool = False) -> ConnectionError:
+    """Return why a connection ended. The reasons that a handshake has are refusals."""
     if isinstance(error, ssl.SSLCertVerificationError):
         text = f"{where} presented an untrusted certificate: {error.verify_message}"
         return SenderRefusedError(text)
+    hint = "; perhaps it expects no TLS, or all its `maxConnections` are in use"
     if isinstance(error, ssl.SSLError) and not isinstance(error, _GONE):
         reason = (error.reason or str(error)).replace("_", " ").lower()
-        why = f"{where} probably expects no TLS (leave out `tls`, --tls-ca)"
         if "certificate" in reason or "unknown ca" in reason:
-            why = "the receiver does not accept this sender's certificate"
-        return SenderRefusedError(f"{why}: {reason}")
-    return ConnectionResetError(f"{where}: the connection broke: {error}")
+            text = f"the receiver does not accept this sender's certificate: {reason}"
+            return SenderRefusedError(text)
+        if in_handshake:
+            text = f"{where} probably expects no TLS (leave out `tls`, --tls-ca): {reason}"
+            return SenderRefusedError(text)
+    return ConnectionResetError(
+        f"{where}: the connection broke: {error}{hint if in_handshake else ''}"
+    )
 
 
 def raise_if_refused(reply: bytes) -> None:
