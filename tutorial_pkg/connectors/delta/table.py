@@ -197,7 +197,8 @@ def _actions(text: bytes, file: object) -> Actions:
 def _log_files(options: OptionValues) -> list[Path]:
     """Return the files of the log, the newest version first; none for a table in a store."""
     folder = local_folder(options.path)
-    return sorted((folder / LOG).glob("*"), reverse=True) if folder else []
+    files = (folder / LOG).glob("*") if folder else ()
+    return sorted(files, key=lambda file: file.name, reverse=True)  # paths compare slowly
 
 
 def _check_log(options: OptionValues) -> None:
