@@ -118,7 +118,7 @@ def test_lines_that_look_similar_are_lines(start, lines: list[bytes]) -> None:
     assert running.lines() == lines
 
 
-@pytest.mark.parametrize("data", [b"line\n", GREETING, CLIENT_HELLO, RELP_OPEN])
+@pytest.mark.parametrize("data", [b"line\n", b"line", GREETING, CLIENT_HELLO, RELP_OPEN])
 @pytest.mark.parametrize("protocol", ["relp", "tls"])
 def test_wrong_port_is_explained(start, certificates, data: bytes, protocol: str) -> None:
     if (data, protocol) in ((CLIENT_HELLO, "tls"), (RELP_OPEN, "relp")):

@@ -32,7 +32,7 @@ MOST_LEVELS = 100  # lists and objects in an entry
 
 _NAME = re.compile(r"[\w.:/@ -]{1,200}")
 _RELP_HEADER = re.compile(rb"(\d{1,9}) ([A-Za-z]{1,32}) (?:(\d{1,9}) |0(?=\n))")
-_RELP_HEADER_BYTES = 64
+_RELP_START = re.compile(rb"\d{1,9}(?: (?:[A-Za-z]{1,32}(?: \d{0,9})?)?)?")  # of a header
 _RELP_OFFER = b"200 OK\nrelp_version=0\nrelp_software=tutorial_pkg\ncommands=syslog"
 _RELP_REPLIES = {b"syslog": b"200 OK", b"open": _RELP_OFFER}
 _RELP_COMMAND_BYTES = 4096  # of any command but `syslog`
@@ -248,7 +248,7 @@ class RelpSession:
         """Return the next frame's header, which stays in the inbox, or None at a good end."""
         inbox = self._connection.inbox
         while not (header := _RELP_HEADER.match(inbox)):
-            if b"\n" in inbox or len(inbox) > _RELP_HEADER_BYTES:
+            if inbox and not _RELP_START.fullmatch(inbox):
                 text = f"this port expects RELP (`protocol=relp`), got {bytes(inbox[:40])!r}"
                 raise RefusedError(text, "relp")
             self._store()
