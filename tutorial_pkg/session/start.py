@@ -9,10 +9,11 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
@@ -244,6 +245,10 @@ def _prepare_python() -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")  # else a stack trace of 20 kB, as JSON
+    for server in vars(accumulators).values():
+        if isinstance(server, type) and issubclass(server, BaseServer):
+            # Else an EOFError is printed when a query stops.
+            server.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 # ---- The console ---------------------------------------------------------------------------------
