@@ -167,17 +167,6 @@ class NewName(Writer):
         return str(uuid.uuid4())
 
 
-@breaks("failed_batch")
-class AllStaged(Writer):
-    """Publishes all that is staged, whichever attempt has staged it."""
-
-    def rows_of(self, messages: Sequence[Any]) -> Rows:
-        return super().rows_of([Staged("", file) for file in self.path.glob(".*.staged")])
-
-    def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """It leaves cleaning up to the next commit."""
-
-
 @breaks("crash_in_commit")
 class RenamesOneByOne(Writer):
     """Publishes one file after the other, so quickly that no reader sees it."""

@@ -153,38 +153,6 @@ class StartsAtTheEnd(Reader):
         return {"next": self.count()}
 
 
-@breaks("late_rows")
-class LargestNumber(Reader):
-    """Its offset is the largest number so far."""
-
-    def count(self) -> int:
-        return max(self.numbers(), default=-1) + 1
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        numbers = range(partition.start, partition.end)
-        yield from (row(number) for number in self.numbers() if number in numbers)
-
-
-class LastName(Reader):
-    """Its offset is the last file's name, where 10 is before 9. A query begins with new files."""
-
-    def initialOffset(self) -> Offset:
-        return {"after": max(self.names(), default="")}
-
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        return self.initialOffset()
-
-    def names(self) -> list[str]:
-        return [file.name for file in Path(self.path).glob("*.txt")]
-
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        names = [name for name in self.names() if start["after"] < name <= end["after"]]
-        return [InputPartition(name) for name in sorted(names)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        yield from map(row, map(int, (Path(self.path) / partition.value).read_text().split()))
-
-
 @breaks("values")
 class ShortTexts(Reader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -196,18 +164,6 @@ class ShortTexts(Reader):
 class CountsLooks(Reader):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         return super().latestOffset(start, limit) | {"look": start.get("look", 0) + 1}
-
-
-@breaks("same_rows_again")
-class CacheUsedUp(Reader):
-    """Its cache returns each row once in a run of the query."""
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        run = TaskContext.get().getLocalProperty("spark.jobGroup.id")
-        used = Path(f"{self.path}/used-{run}-{partition.start}-{partition.end}")
-        if not used.exists():
-            yield from super().read(partition)
-            used.touch()
 
 
 @breaks("partial_read")
@@ -222,27 +178,6 @@ class RecordsProgress(Reader):
             if place % 100 == 0:
                 note.write_text(str(place))
         note.unlink(missing_ok=True)
-
-
-@breaks("restart")
-class SkipsAfterRestart(Reader):
-    """After a restart it ignores `start`, and begins with the next new rows."""
-
-    since: int | None = None
-
-    def initialOffset(self) -> Offset:
-        self.since = 0
-        return super().initialOffset()
-
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        if self.since is None:
-            self.since = start["next"] if self.until else self.count()
-        return super().latestOffset(start, limit)
-
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        first = max(start["next"], self.since or 0)
-        self.since = self.since or 0
-        return super().partitions({"next": min(first, end["next"])}, end)
 
 
 @breaks("repeated_batch")
