@@ -67,8 +67,8 @@ def file_lines(folder: Path) -> StreamSource:
 
 
 def cpu_log_source(folder: Path) -> StreamSource:
-    def feed(numbers: Sequence[int]) -> None:
-        with (folder / "data.0.csv").open("a") as lines:
+    def feed(numbers: Sequence[int], file: int = 0) -> None:
+        with (folder / f"data.{file}.csv").open("a") as lines:
             lines.write("".join(f"1700000000000,0.500000,{number}\n" for number in numbers))
 
     def row(number: int) -> dict[str, object]:
@@ -79,6 +79,7 @@ def cpu_log_source(folder: Path) -> StreamSource:
         {"path": folder},
         number="item",
         feed=feed,
+        feed_split=lambda file, numbers: feed(numbers, file),
         row=row,
         limit={"maxRowsPerTrigger": LIMIT},
         not_claimed={"other_parallelism": SPLIT_BY_SIZE},
@@ -160,7 +161,7 @@ def cpu_log_sink(folder: Path) -> StreamSink:
     return StreamSink(
         CpuLogDataSource,
         read,
-        {"path": folder},
+        {"path": folder, "maxFileBytes": 20_000},
         not_claimed={
             "whole_batches": "a batch is appended to one file after the other",
             "nulls": "a line of text has no null: it becomes an empty item",

@@ -39,7 +39,7 @@ class TestSink(StreamSinkTests):
         return read_from_files(kit_sink_mutants.Files)(folder)
 
 
-SOURCES = "file_lines network_lines network_lines_tls received_lines built_stream "
+SOURCES = "file_lines cpu_log_source network_lines network_lines_tls received_lines built_stream "
 SOURCES += "built_pushed built_replayable"
 
 
