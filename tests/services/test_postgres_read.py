@@ -293,21 +293,15 @@ def test_changes_have_key_before_and_after(url: str, database: Database, name: s
     assert stream.rows() == []
 
 
-def test_changes_replay_until_committed(url: str, database: Database, name: str) -> None:
+def test_committed_changes_are_gone(url: str, database: Database, name: str) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     stream = Stream(url, slot=name)
-    offsets, batches = [stream.offset], []
-    for number in range(3):
-        database.execute("INSERT INTO t VALUES (%s)", [number])
-        batches.append(stream.rows())
-        offsets.append(stream.offset)
-    restarted = Stream(url, slot=name, offset=offsets[0])
-    for start, end, rows in zip(offsets, offsets[1:], batches, strict=False):
-        assert restarted.read(start, end) == rows and len(rows) == 1
-    stream.reader.commit(offsets[2])
-    assert restarted.read(offsets[2], offsets[3]) == batches[2]
+    start = stream.offset
+    database.execute("INSERT INTO t VALUES (1)")
+    assert len(stream.rows()) == 1
+    stream.reader.commit(stream.offset)
     with fails(RuntimeError, f"slot `{name}` was advanced"):
-        restarted.read(offsets[1], offsets[2])
+        stream.read(start, stream.offset)
 
 
 def test_snapshot_and_changes_have_each_row_once(url: str, database: Database, name: str) -> None:

@@ -107,18 +107,6 @@ def test_look_sees_positions_by_name() -> None:
     ]
 
 
-def test_available_now_ends_though_splits_grow() -> None:
-    SPLITS.update(a=(0, 3))
-    source = stream_of(builder(), maxRowsPerTrigger=1)
-    offset = source.latestOffset(source.initialOffset(), ALL)
-    source.prepareForTriggerAvailableNow()
-    SPLITS.update(a=(0, 5), b=(0, 2))
-    first = source.latestOffset(offset, source.getDefaultReadLimit())
-    SPLITS.update(a=(0, 50), b=(0, 50), c=(0, 50))
-    assert rows(source, offset, first) == {"a": [3]}
-    assert batches(source, first) == [{"a": [4], "b": [0]}, {"b": [1]}]
-
-
 @pytest.mark.parametrize(
     "other", [{"0": 5, "log": "1a2b3c4d"}, {"positions": {"all": 5}, "batch": {}}]
 )

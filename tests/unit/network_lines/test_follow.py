@@ -71,19 +71,6 @@ def test_folder_is_followed_through_rotation(start, tmp_path, followed) -> None:
         wait_for(running, expected)
 
 
-def test_follow_resumes_where_it_stopped(start, tmp_path, followed) -> None:
-    running, file = start(), tmp_path / "app.log"
-    expected = write(file, range(1_000))
-    for turn in range(1, 4):
-        following = followed(file, running.port)
-        wait_for(running, expected)
-        following.stop()
-        running.restart()
-        expected += write(file, range(turn * 1_000, turn * 1_000 + 999))
-    followed(file, running.port)
-    wait_for(running, expected)
-
-
 @pytest.mark.parametrize("name", ["nothing/app.log", "nothing/*.log"])
 def test_missing_folder_is_waited_for(start, tmp_path, followed, caplog, name) -> None:
     running = start()

@@ -6,8 +6,6 @@ import configparser
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connector_tests.query_process import wait_until
+from spark_connector_tests.query_process import QueryProcess, wait_until
 from tests.stream_runs import running
 from tests.unit.network_lines.running import HOST, SECONDS
 from tutorial_pkg.__main__ import main
@@ -30,6 +28,7 @@ from tutorial_pkg.durable_log.lock import LogLockedError
 
 reading = partial(running, NetworkLinesDataSource)  # a query
 PROJECT = Path(__file__).parents[3]
+MAIN = PROJECT / "tutorial_pkg" / "__main__.py"
 
 
 @contextmanager
@@ -50,21 +49,6 @@ def receiving(folder: Path, port: int, **options: object) -> Iterator[None]:
 def _listens(folder: Path, port: int) -> bool:
     status = network_status(folder)
     return status.listening and port in status.ports
-
-
-def test_receiver_outlives_queries(tmp_path, free_ports) -> None:
-    port = free_ports(1)
-    with receiving(tmp_path, port):
-        send_lines(HOST, port, ["before any query"])
-        with reading(tmp_path) as first:
-            assert first.rows_until(bool) == ["before any query"]
-        send_lines(HOST, port, ["while none runs"])
-    with reading(tmp_path, first.offset) as second:
-        assert second.rows_until(bool) == ["while none runs"]
-        assert second.rows() == []
-        with receiving(tmp_path, port):
-            send_lines(HOST, port, ["after the receiver's restart"])
-            assert second.rows_until(bool) == ["after the receiver's restart"]
 
 
 def test_committed_segments_are_deleted(tmp_path, free_ports) -> None:
@@ -141,16 +125,6 @@ def test_shortened_log_is_an_error(tmp_path, free_ports) -> None:
 # ---- The command ---------------------------------------------------------------------------------
 
 
-@contextmanager
-def command(*words: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
-    called = [sys.executable, "-m", "tutorial_pkg", "receive", *map(str, words)]
-    with subprocess.Popen(called, stderr=subprocess.PIPE, env={**os.environ, **env}) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def words_of_the_unit(log: Path, port: int) -> list[str]:
     """Return the arguments in the example of a unit, with this log and port."""
     unit = configparser.ConfigParser()
@@ -166,8 +140,10 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(SECONDS)
         env = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-        words = words_of_the_unit(tmp_path / "log", port)
-        with command(*words, "--parallelism", 2, "--metrics", metrics, **env) as process:
+        words = [*words_of_the_unit(tmp_path / "log", port), "--parallelism", 2]
+        words += ["--metrics", metrics]
+        output = tmp_path / "output"
+        with QueryProcess(MAIN, "receive", *words, output=output, env=env) as process:
             assert systemd.recv(100) == b"READY=1"
             send_lines(HOST, port + 1, ["a", "b"])
             url = f"http://{HOST}:{metrics}/metrics"
@@ -181,7 +157,7 @@ def test_systemd_gets_ready_and_stopping(tmp_path, free_ports) -> None:
             text = wait_until(metrics_text, SECONDS, "two lines among the metrics")
             assert f'network_lines_listening{{port="{port}"}} 1.0\n' in text
             assert f'network_lines_dropped_total{{port="{port}",reason="too_long"}} 0.0\n' in text
-            process.send_signal(signal.SIGTERM)
+            os.kill(process.pid, signal.SIGTERM)
             assert systemd.recv(100) == b"STOPPING=1"
             assert process.wait(SECONDS) == 0
     assert not network_status(tmp_path / "log").listening

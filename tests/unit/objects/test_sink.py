@@ -23,14 +23,6 @@ def data_files(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("part-*") if file.is_file()]
 
 
-def test_readers_see_committed_batches_only(tmp_path: Path) -> None:
-    query = Query(tmp_path)
-    handles = [query.upload(0, task, [f"{task}"]) for task in range(3)]
-    assert published(tmp_path) == Counter()
-    query.commit(0, [*handles, query.upload(0, 3, [])])
-    assert published(tmp_path) == Counter(["0", "1", "2"])
-
-
 def test_repeated_batch_counts_once(tmp_path: Path) -> None:
     query = Query(tmp_path)
     query.write(0, ["a"], ["b"])
