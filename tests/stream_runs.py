@@ -37,9 +37,13 @@ class Run:
 
     def rows(self) -> list[Any]:
         """Return the new values of the first column, in the order of instances."""
-        end = self.latest()
-        parts = self.reader.partitions(self.offset, end)
+        start, end = self.offset, self.latest()
+        values = self.read(start, end)
         self.offset = end
+        return values
+
+    def read(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+        parts = self.reader.partitions(start, end)
         batches = [batch for part in parts for batch in self.reader.read(part)]
         return [value for batch in batches for value in batch.column(0).to_pylist()]
 

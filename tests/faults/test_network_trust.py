@@ -8,8 +8,6 @@ of the query are killed at random: 100 times, one or two at a time.
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -24,38 +22,12 @@ from tests.faults.log_account import items_in
 from tests.faults.query_family import Service
 from tests.faults.spare_driver import SECONDS
 from tests.receivers import ReceiverProcess
+from workbook.senders import Command
 
 CHANCE = random.Random(20261123)
 KINDS = ["sender", "receiver", "connection", "driver", "query"]
 ROUNDS = [CHANCE.sample(KINDS, CHANCE.choice([1, 2])) for _ in range(100)]
 LINES = 10_000  # between two kills
-
-
-class Sender:
-    """A process of `send --follow` to kill."""
-
-    def __init__(self, file: Path, port: int) -> None:
-        words = ["send", "--follow", file, "--port", port, "--name", "host-7"]
-        self._command = [sys.executable, "-m", "tutorial_pkg", *map(str, words)]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output = file.with_suffix(".sender")
-
-    def __enter__(self) -> Sender:
-        self.keep_up()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    def keep_up(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            with self._output.open("ab") as output:
-                self._process = subprocess.Popen(self._command, stderr=output)
-
-    def kill(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.wait()
 
 
 class Line:
@@ -68,7 +40,9 @@ class Line:
         self.file.touch()
         self.receiver = cleanup.enter_context(ReceiverProcess(folder / "log", port))
         self.proxy = cleanup.enter_context(CuttingProxy(port))
-        self.sender = cleanup.enter_context(Sender(self.file, self.proxy.port))
+        words = ("send", "--follow", self.file, "--port", self.proxy.port, "--name", "host-7")
+        self.sender = Command(*words, output=folder / "sent.sender")
+        cleanup.callback(lambda: self.sender.close())
         self.service = Service(folder, port, cleanup)
 
     def write(self, count: int) -> None:
@@ -80,7 +54,8 @@ class Line:
     def keep_up(self) -> None:
         """Restart what has ended, as a service manager does."""
         self.receiver.keep_up()
-        self.sender.keep_up()
+        if not self.sender.running:
+            self.sender = self.sender.again()
         self.service.keep_up()
 
     def is_up(self, kind: str) -> bool:

@@ -18,8 +18,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 from tests.stream_runs import Run
+from tests.unit.objects import folders
 from tests.values import IN_FOLDERS
-from tutorial_pkg.builder import BatchContext, RowPacker, SinkContext, TargetContext
+from tutorial_pkg.builder import BatchContext, RowPacker, TargetContext
 from tutorial_pkg.builder.functions import Retries
 from tutorial_pkg.connectors.delta import DeltaDataSource, sink
 from tutorial_pkg.connectors.delta.options import WRITE
@@ -28,11 +29,10 @@ from tutorial_pkg.core.options import Options
 ID = StructType().add("id", LongType())
 NUMBERS = StructType().add("id", LongType()).add("item", StringType())
 FEED = {"delta.enableChangeDataFeed": "true"}
-QUERY = "11112222-3333"
 
 
-class Query:
-    """One driver with its tasks, without Spark."""
+class Query(folders.Query):
+    task = sink.TableUpload
 
     def __init__(self, folder: Path | str, schema: StructType = NUMBERS, **options: object) -> None:
         texts = {name: str(value) for name, value in {"path": folder, **options}.items()}
@@ -40,21 +40,10 @@ class Query:
         self._packer = RowPacker(schema)
         sink.check(TargetContext(schema, self.options))
 
-    def upload(self, batch: int, task: int, rows: list[Any]) -> Any:
-        upload = sink.TableUpload(SinkContext(QUERY, batch, task, self.options))
-        if rows:
-            upload.receive_batch(self._packer.pack(rows))
-        handle = upload.flush()
-        upload.close()
-        return handle
-
-    def commit(self, batch: int, handles: list[Any], query: str = QUERY) -> None:
-        context = BatchContext(query, batch, self.options)
+    def commit(self, batch: int, handles: list[Any]) -> None:
+        context = BatchContext(folders.QUERY, batch, self.options)
         retries = Retries((), self.options.waitSeconds, transient=sink._is_conflict)
         retries.patiently(lambda: sink.publish(context, handles))
-
-    def write(self, batch: int, *tasks: list[Any]) -> None:
-        self.commit(batch, [self.upload(batch, task, rows) for task, rows in enumerate(tasks)])
 
 
 def content(folder: Path) -> list[tuple[Any, ...]]:

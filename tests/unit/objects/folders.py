@@ -62,13 +62,15 @@ def values(path: object, **options: object) -> list[str]:
 class Query:
     """One driver with its tasks, without Spark."""
 
+    task: Any = ObjectUpload
+
     def __init__(self, folder: Path | str, schema: StructType = VALUE, **options: object) -> None:
         self.options = options_of(folder, WRITE, **{"format": "jsonl", **options})
         self._packer = RowPacker(schema)
         check(TargetContext(schema, self.options))
 
-    def upload(self, batch: int, task: int, task_rows: list[Any]) -> Uploaded | None:
-        upload = ObjectUpload(SinkContext(QUERY, batch, task, self.options))
+    def upload(self, batch: int, task: int, task_rows: list[Any]) -> Any:
+        upload = self.task(SinkContext(QUERY, batch, task, self.options))
         if task_rows:
             upload.receive_batch(self._packer.pack(task_rows))
         handle = upload.flush()

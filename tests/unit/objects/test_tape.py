@@ -15,18 +15,12 @@ from tutorial_pkg.connectors.objects.tape import Search, Tape
 from tutorial_pkg.connectors.store import ObjectInfo
 
 
-def read(run: Any, start: dict[str, Any], end: dict[str, Any]) -> list[str]:
-    parts = run.reader.partitions(start, end)
-    batches = [batch for part in parts for batch in run.reader.read(part)]
-    return [value for batch in batches for value in batch.column(0).to_pylist()]
-
-
 def test_two_drivers_of_a_query_share_a_tape(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n")
     one = stream(tmp_path)
     start = one.offset
     assert one.rows() == ["1"]
-    assert read(stream(tmp_path), start, one.offset) == ["1"]  # the batch is repeated
+    assert stream(tmp_path).read(start, one.offset) == ["1"]  # the batch is repeated
     other = stream(tmp_path, one.offset)
     assert other.rows() == []
     (tmp_path / "c").write_text("2\n")
@@ -104,13 +98,13 @@ def test_object_lost_before_it_was_read(tmp_path: Path, change: Any) -> None:
     ends, [part] = [each.latest() for each in (run, growing, lax)], batch.partitions()
     change(tmp_path / "a")
     for work in (
-        lambda: read(run, run.offset, ends[0]),
-        lambda: read(growing, growing.offset, ends[1]),
+        lambda: run.read(run.offset, ends[0]),
+        lambda: growing.read(growing.offset, ends[1]),
         lambda: list(batch.read(part)),
     ):
         with pytest.raises(Exception, match=r"LookupError: `a` .*failOnDataLoss"):
             work()
-    assert read(lax, lax.offset, ends[2]) == ["2"]
+    assert lax.read(lax.offset, ends[2]) == ["2"]
 
 
 def test_growing_keys_are_listed_from_the_last(tmp_path: Path) -> None:
@@ -133,10 +127,10 @@ def test_missing_or_short_tape_is_an_error(tmp_path: Path) -> None:
     [note] = (tmp_path / "_notes").rglob("each/*")
     note.write_bytes(b"")
     with pytest.raises(Exception, match=f"{note.name} is empty or damaged"):
-        read(run, start, end)
+        run.read(start, end)
     note.unlink()
     with pytest.raises(Exception, match="option `notes`"):
-        read(run, start, end)
+        run.read(start, end)
 
 
 def test_limits_by_objects_and_by_bytes(tmp_path: Path) -> None:
@@ -145,7 +139,7 @@ def test_limits_by_objects_and_by_bytes(tmp_path: Path) -> None:
     run = stream(tmp_path, maxFilesPerTrigger=5)
     for count in (5, 5, 3):
         end = run.reader.latestOffset(run.offset, run.reader.getDefaultReadLimit())
-        assert len(read(run, run.offset, end)) == count
+        assert len(run.read(run.offset, end)) == count
         run.offset = end
     (tmp_path / "large").write_text(("x" * 99 + "\n") * 50_000)
     by_bytes = stream(tmp_path, run.offset, maxBytesPerTrigger=1_000_000)
