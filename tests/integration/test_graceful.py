@@ -54,12 +54,13 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen]:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "lines.txt").write_text("one\ntwo\n")
     (tmp_path / "job.py").write_text(JOB)
+    ours = {"JAVA_HOME": str(find_java().home), "PYTHONPATH": str(PROJECT)}
     with (tmp_path / "job.log").open("wb") as log:
         submit = Path(sys.executable).with_name("spark-submit")
         words = ["--master", "local[1]", tmp_path / "job.py", tmp_path]
         running = subprocess.Popen(
             [submit, *words],
-            env=environment(),
+            env={**os.environ, **ours, "PYSPARK_PYTHON": sys.executable},
             stdout=log,
             stderr=log,
             start_new_session=True,  # its own process group, as in a terminal
@@ -69,11 +70,6 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen]:
     if running.poll() is None:
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-
-
-def environment() -> dict[str, str]:
-    ours = {"JAVA_HOME": str(find_java().home), "PYTHONPATH": str(PROJECT)}
-    return {**os.environ, **ours, "PYSPARK_PYTHON": sys.executable}
 
 
 def not_in_the_background() -> None:

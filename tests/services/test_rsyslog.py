@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,12 +25,6 @@ SYSLOG = re.compile(re.search(r'fields = r"(.+)"', PAGE.read_text())[1])
 SECONDS = 120
 
 
-@contextmanager
-def receiver(folder: Path, port: int, *words: object) -> Iterator[ReceiverProcess]:
-    with ReceiverProcess(folder / "log", port, "--protocol", "relp", *words) as running:
-        yield running
-
-
 def messages(spark, folder: Path, port: int) -> Counter[str]:
     """Run a query once more, and count each message in its output."""
     lines = network_lines(spark, folder, port)
@@ -50,13 +42,14 @@ def test_killed_receiver_loses_nothing(spark, tmp_path, free_ports) -> None:
     """RELP is at least once: messages that were stored without a reply are there twice."""
     port = free_ports(1)
     lines = [f"line {number}" for number in range(3_000)]
+    receiver = ReceiverProcess(tmp_path / "log", port, "--protocol", "relp")
     with Rsyslog(tmp_path / "rsyslog", port) as sender:
         sender.write(lines)
         for part in (200, 400):
-            with receiver(tmp_path, port) as running:
+            with receiver:
                 wait_until(lambda: received(tmp_path, port) >= part, SECONDS, "a part")  # noqa: B023
-                running.kill()
-        with receiver(tmp_path, port):
+                receiver.kill()
+        with receiver:
             wait_until(
                 lambda: set(lines) <= messages(spark, tmp_path, port).keys(), SECONDS, "all lines"
             )

@@ -106,9 +106,3 @@ def test_family_takes_its_prefix():
 def test_similar_prefix_is_refused(name):
     with pytest.raises(ValueError, match=f"unknown option `{name}`"):
         FAMILY.parse({name: "1"})
-
-
-def test_wrong_value_of_a_family_is_named():
-    expected = "format `demo`: option `client.size` must be 1 or more, got 'x'"
-    with pytest.raises(ValueError, match=expected):
-        FAMILY.parse({"client.size": "x"})
