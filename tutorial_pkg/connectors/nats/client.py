@@ -92,7 +92,11 @@ class NatsClient:
             async with asyncio.timeout(seconds) as self._deadline:
                 if self.client is None or self.client.is_closed:
                     await self._connect()
-                return await question(self._broker)
+                answer = asyncio.ensure_future(question(self._broker))
+                try:
+                    return await asyncio.shield(answer)  # the client may ignore a cancellation
+                finally:
+                    answer.cancel()
         finally:
             if self._denied:  # the server reports that, but not as a response to the request
                 raise PermissionError(f"NATS at {self._options.url} refused: {self._denied}")
