@@ -91,10 +91,11 @@ class Sender:
 
     def _produce(self, *record: Any) -> None:
         try:
-            self._producer.produce(*record)
-        except BufferError:  # the client's buffer is full
-            self.flush()
-            self._producer.produce(*record)
+            try:
+                self._producer.produce(*record)
+            except BufferError:  # the client's buffer is full
+                self.flush()
+                self._producer.produce(*record)
         except KafkaException as error:  # refused by the client itself
             self._note_refusal(record[0], error.args[0])
 
