@@ -182,8 +182,9 @@ class ChangePacker:
 
     def _keys(self, before: pa.StructArray, after: pa.StructArray) -> pa.StructArray:
         """Take the key of the row after the change, or of the row before a delete."""
-        rows, fields = pc.coalesce(after, before), list(self._schema.field("key").type)
-        is_row, arrays = rows.is_valid(), [rows.field(field.name) for field in fields]
+        is_after, is_row = after.is_valid(), pc.or_(after.is_valid(), before.is_valid())
+        fields = list(self._schema.field("key").type)  # `coalesce` of whole rows is slow
+        arrays = [pc.if_else(is_after, after.field(f.name), before.field(f.name)) for f in fields]
         if any(pc.any(pc.and_(is_row, array.is_null())).as_py() for array in arrays):
             raise ValueError(
                 f"a change of `{self._table}` lacks the primary key of its row: the key was "
