@@ -574,8 +574,11 @@ def test_unavailable_database_is_awaited(postgres: Postgres, url: str) -> None:
 
 def test_broken_connection_of_arrow_is_transient(url: str, database: Database) -> None:
     with closing(adbc.connect(url)) as reading, reading.cursor() as cursor:
+        with pytest.raises(adbc.OperationalError) as wrong:
+            reading.execute("SELECT (SELECT 1 UNION SELECT 2)").fetchall()
+        reading.rollback()
         cursor.execute("SELECT pg_backend_pid()")
         database.execute("SELECT pg_terminate_backend(%s, 5000)", cursor.fetchone())
         with pytest.raises(adbc.OperationalError) as caught:
             cursor.execute("SELECT 1")
-    assert connection.is_transient(caught.value)
+    assert connection.is_transient(caught.value) and not connection.is_transient(wrong.value)

@@ -47,6 +47,7 @@ SETTINGS = {
 }
 # The server's refusals, and untrusted certificates, are final, except for errors that pass.
 FINAL = re.compile(r"FATAL:|certificate|does not support SSL|invalid \w+ value")
+PASSING_CLASSES = ("08", "40", "53", "57", "58")  # of SQLSTATE: connections, resources, shutdowns
 PASSING = re.compile(r"starting up|shutting down|recovery|too many|remaining connection slots")
 
 
@@ -122,10 +123,12 @@ def is_transient(error: BaseException) -> bool:
     That is after a broken connection, and while another session uses the slot. `connect` has waited
     already before it raises `ConnectionError`.
     """
+    if isinstance(error, adbc.OperationalError):  # also if a query fails in one of its functions
+        return (error.sqlstate or "08")[:2] in PASSING_CLASSES
     is_final = isinstance(
         error, psycopg.errors.LockNotAvailable | psycopg.errors.ObjectNotInPrerequisiteState
     )
-    return isinstance(error, psycopg.OperationalError | adbc.OperationalError) and not is_final
+    return isinstance(error, psycopg.OperationalError) and not is_final
 
 
 @contextmanager
