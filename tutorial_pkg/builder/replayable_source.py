@@ -269,8 +269,9 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
     def __init__(self, functions: Functions, context: SplitContext) -> None:
         super().__init__(functions, context)
         self._max_rows: int | None = functions.call("limit", SOURCE, context.options)
-        self._begins: Positions = {}
+        self._begins: Positions | None = None
         self._seen: dict[str, Split] = {}
+        self._saw_ends = False  # where a query with `availableNow` ends
         self._patience = Patience()
 
     def initialOffset(self) -> Positions:
@@ -282,15 +283,15 @@ class ReplayableReader(Splits, DataSourceStreamReader, SupportsTriggerAvailableN
 
     def prepareForTriggerAvailableNow(self) -> None:
         self.context = replace(self.context, draining=True)
-        self._seen = {}  # the next look is the last one
 
     def latestOffset(self, start: Positions, limit: ReadLimit) -> Positions:
         begins = _splits_of(start)
         if start == NOT_BEGUN:
-            begins = self._begins = self._begins or _firsts(self.look())
-        if not self._seen or not self.context.draining:
+            begins = _firsts(self.look()) if self._begins is None else self._begins
+        if not self._saw_ends:
             self._patience.wait()
             self._seen = self.look(begins)
+            self._saw_ends = self.context.draining
         rows = None if isinstance(limit, ReadAllAvailable) else self._max_rows
         new = {key: split.first for key, split in self._seen.items() if key not in begins}
         end = begins | new | self._bounded(begins, Limits(rows))  # the newest of a name comes last

@@ -86,12 +86,13 @@ def test_first_batch_is_repeated_from_its_start(later: dict[str, Any]) -> None:
     assert repeated.latestOffset(end, ALL)["a"] == max(20, *later.get("a", [0]))
 
 
-def test_look_sees_positions_by_name() -> None:
+@pytest.mark.parametrize("splits", [{"a": (0, 2)}, {}])
+def test_look_sees_positions_by_name(splits: dict[str, Any]) -> None:
     contexts: list[Any] = []
 
     def look(context: Any) -> Any:
         contexts.append((context.batch, context.draining, context.offset))
-        return {"a": (0, 2)}
+        return splits
 
     built = builder(look=look).build()
     built({}).reader(NUMBER).partitions()
@@ -102,8 +103,8 @@ def test_look_sees_positions_by_name() -> None:
     assert contexts == [
         (True, False, None),
         (False, False, None),
-        (False, False, {"a": 0}),
-        (False, True, {"a": 2}),
+        (False, False, dict.fromkeys(splits, 0)),
+        (False, True, dict.fromkeys(splits, 2)),
     ]
 
 
