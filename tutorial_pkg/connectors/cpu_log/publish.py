@@ -94,7 +94,7 @@ class PublishedDirectory:
                         f"{batch.query}; stop one of them, or choose another directory"
                     )
                 self._publish(record.following(batch, staged, self.max_file_bytes))
-        self.sweep(batch.query)
+            self._sweep(batch.query)
         crash_point("applied")
         return is_new
 
@@ -103,14 +103,16 @@ class PublishedDirectory:
 
         Batch jobs that were killed leave some.
         """
-        if not self._staged.exists():
-            return
-        with self._locked():
-            needed = {piece.staged.name for piece in read_record(self._record).pieces}
-            for orphan in self._staged.iterdir():
-                is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
-                if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
-                    orphan.unlink(missing_ok=True)
+        if self._staged.exists():
+            with self._locked():
+                self._sweep(query)
+
+    def _sweep(self, query: str) -> None:
+        needed = {piece.staged.name for piece in read_record(self._record).pieces}
+        for orphan in self._staged.glob("*"):  # none without the folder
+            is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
+            if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
+                orphan.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
