@@ -90,10 +90,10 @@ def list_files(path: str) -> Listing:
         raise ValueError(f"option `path`: {path} is neither a file nor a directory")
     if place.name.endswith(COMPRESSED) and not place.is_dir():
         raise ValueError(f"option `path`: {path} is compressed; unpack it, or use Spark's `text`")
-    listing = Listing()
+    listing, matches = Listing(), _name_matcher(place)
     for directory in directories_of(place):
         with suppress(FileNotFoundError, NotADirectoryError):  # removed or replaced a moment ago
-            listing.add(str(directory), _name_matcher(place))
+            listing.add(str(directory), matches)
     return listing
 
 
