@@ -217,7 +217,7 @@ def _unpack(lines: LineFile, file: TrackedFile) -> bool:
             if getattr(error, "errno", None):  # a full disk, for example
                 raise
             return False
-        os.dup2(text.fileno(), lines.fileno())
+        os.dup2(text.fileno(), lines.fileno(), inheritable=False)
     lines.size = os.fstat(lines.fileno()).st_size
     return True
 
