@@ -80,7 +80,7 @@ def parse_cpu_log(df: DataFrame) -> DataFrame:
     need this package. A line of another format, or with a time after the year 9999, is kept whole
     in `item`, and its other two columns are null.
     """
-    return df.select("value").mapInArrow(_parse_batches, SCHEMA)
+    return df.selectExpr("CAST(value AS STRING)").mapInArrow(_parse_batches, SCHEMA)
 
 
 def _parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
