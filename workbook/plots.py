@@ -189,6 +189,8 @@ def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float
             raise TimeoutError(f"{name}: {count} of {batches} batches within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
         query = metrics.query(name)
+        if query.batches_total == count:  # drawing would only delay Spark's next report
+            continue
         count = query.batches_total
         figure = query_panels(query.batches[1:batches])
         alt = "Bars for each batch: " + " | ".join(axis.get_title() for axis in figure.axes)
