@@ -1,4 +1,4 @@
-"""peek and log_rows on real queries."""
+"""peek, log_rows and QueryMetrics on real queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
-from tutorial_pkg import LogRowsSink, Peeked, peek
+from tutorial_pkg import BatchMetrics, LogRowsSink, Peeked, QueryMetrics, peek
 
 
 def lines(spark: SparkSession, folder: Path, *batches: int) -> DataFrame:
@@ -80,3 +80,16 @@ def test_log_rows_logs_and_writes_nothing(spark: SparkSession, tmp_path: Path) -
     expected = ["50 rows", "50 rows", *(str({"value": f"0-{n}"}) for n in range(4))]
     # A worker's output reaches the log through the JVM, with a delay.
     wait_until(lambda: logged() == expected, 60, "these rows in the log, and no others")
+
+
+def test_metrics_are_those_of_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    metrics = QueryMetrics()
+    spark.streams.addListener(metrics)
+    try:
+        query = run(lines(spark, tmp_path / "in", 100, 60), tmp_path, "counted")
+        wait_until(lambda: metrics.query("counted").state == "stopped", 60, "its end")
+    finally:
+        spark.streams.removeListener(metrics)
+    seen = metrics.query("counted")
+    assert seen.batches == [BatchMetrics.of(progress) for progress in query.recentProgress]
+    assert (seen.rows_in_total, seen.batches_total) == (160, 2)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from pyspark import SparkContext
 from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -77,6 +81,11 @@ class QueryMetrics(StreamingQueryListener):
 
     # ---- Spark calls these ---------------------------------------------------------------------
 
+    @cached_property
+    def _jlistener(self) -> Any:  # PySpark's own one, but with `_JsonEvents`
+        jvm: Any = SparkContext._jvm
+        return jvm.PythonStreamingQueryListenerWrapper(_JsonEvents(self))
+
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         with self._lock:
             self._run(event.id, event.runId, event.name)
@@ -102,3 +111,11 @@ class QueryMetrics(StreamingQueryListener):
                 del self._runs[next(ended, next(iter(self._runs)))]
             self._runs[str(run)] = QueryRecord(name or str(query), str(query), str(run))
         return self._runs[str(run)]
+
+
+class _JsonEvents(JStreamingQueryListener):
+    """Reads a batch as one JSON text. PySpark asks the JVM a thousand times for its parts."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        report = json.loads(event.progress().json())
+        self.pylistener.onQueryProgress(QueryProgressEvent.fromJson({"progress": report}))
