@@ -19,7 +19,7 @@ from spark_connector_tests.query_process import wait_for_end
 from tests.soak import part_of
 from tests.warm_jvm import WarmJvm
 from tutorial_pkg import register, start_spark
-from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.places import is_free
 from tutorial_pkg.session.java import find_java
 from tutorial_pkg.session.start import stop_spark
 

@@ -11,7 +11,7 @@ sink. Each format has a class (`help(tutorial_pkg.FileLinesDataSource)`) and a p
 
 from typing import TYPE_CHECKING
 
-from tutorial_pkg.core.lazy import lazy_names
+from tutorial_pkg.core.imports import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.builder import SinkBuilder, SourceBuilder, builder_status

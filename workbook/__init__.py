@@ -26,7 +26,7 @@ For the terminal: `__main__` (`python -m workbook`), `rerun` (run notebooks and 
 outputs).
 """
 
-from tutorial_pkg.core.lazy import lazy_names
+from tutorial_pkg.core.imports import lazy_names
 
 _NAMES = {
     "batches": "post",

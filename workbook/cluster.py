@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_connector_tests.query_process import QueryProcess
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.ports import LOOPBACK as HOST
+from tutorial_pkg.core.places import LOOPBACK as HOST
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.session.java import archive_options, find_java
 

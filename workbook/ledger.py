@@ -68,8 +68,8 @@ from pathlib import Path
 from select import select
 from typing import BinaryIO, Self
 
-from tutorial_pkg.core.pauses import Answer, Tries
-from tutorial_pkg.core.ports import LOOPBACK
+from tutorial_pkg.core.places import LOOPBACK
+from tutorial_pkg.core.waiting import Answer, Tries
 from workbook.services import ServerProcess
 
 DOCUMENTATION = __doc__

@@ -13,8 +13,8 @@ import psutil
 import tutorial_pkg
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import last_error
-from tutorial_pkg.core.ports import LOOPBACK as HOST
-from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.places import LOOPBACK as HOST
+from tutorial_pkg.core.places import is_free
 from workbook.services import Guard
 
 FIRST_PORT = 11000

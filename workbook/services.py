@@ -23,8 +23,7 @@ from typing import Any, ClassVar, Self
 
 import psutil
 
-from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.ports import LOOPBACK, is_free
+from tutorial_pkg.core.places import LOOPBACK, is_free, work_dir
 from tutorial_pkg.core.waiting import wait_until
 
 START_SECONDS = 30

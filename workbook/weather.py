@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from tutorial_pkg.core.ports import LOOPBACK
+from tutorial_pkg.core.places import LOOPBACK
 from workbook.plots import BLUE, ORANGE, RED, chart, picture
 
 PAGE = 100  # readings

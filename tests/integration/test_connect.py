@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import OVER_CONNECT
 from tests.integration.test_readme import example
-from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.places import is_free
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.session.java import find_java
 

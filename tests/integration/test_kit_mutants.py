@@ -143,6 +143,7 @@ def test_mistake_is_found(spark: SparkSession, describe, mutant) -> None:
     assert examine_source(describe(mutant), spark, only=[mutant.breaks]).broken == [mutant.breaks]
 
 
+@pytest.mark.soak
 def test_row_lost_by_a_full_queue_has_one_cause(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -33,13 +33,13 @@ from tutorial_pkg.builder.rows import Buffer, quoted
 from tutorial_pkg.builder.stream_source import MOST_INSTANCES, BuiltStreamReader
 from tutorial_pkg.core.json_text import read_json
 from tutorial_pkg.core.options import Option, integer
-from tutorial_pkg.core.pauses import LONGEST, Patience
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from tutorial_pkg.core.waiting import LONGEST, Patience
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.reader import log_options
 

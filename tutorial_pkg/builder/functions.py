@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 
 from tutorial_pkg.core.errors import NOT_THEIRS
 from tutorial_pkg.core.options import Option, OptionValues, integer
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 
 Answer = TypeVar("Answer")
 Function = Callable[..., Any]

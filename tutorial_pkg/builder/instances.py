@@ -22,7 +22,7 @@ from tutorial_pkg.builder.functions import FunctionError, Functions, closing_wit
 from tutorial_pkg.builder.rows import Buffer, RowPacker
 from tutorial_pkg.builder.status import KEY, InstanceStatus
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.segments import LogDamagedError, last_frame
 from tutorial_pkg.durable_log.status import StatusPublisher

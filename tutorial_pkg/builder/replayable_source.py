@@ -28,7 +28,6 @@ from tutorial_pkg.builder.functions import Functions, closing_with
 from tutorial_pkg.builder.rows import QUOTED, Buffer, quoted
 from tutorial_pkg.core.filters import comparisons
 from tutorial_pkg.core.options import MOST, Option, integer
-from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, Taken, shared
 from tutorial_pkg.core.spark_versions import (
     ReadAllAvailable,
@@ -37,6 +36,7 @@ from tutorial_pkg.core.spark_versions import (
     SupportsTriggerAvailableNow,
     passes_filters,
 )
+from tutorial_pkg.core.waiting import Patience
 from tutorial_pkg.core.worker import cores, freeze_imports
 from tutorial_pkg.durable_log.group import OTHER_SOURCE, is_of_logs
 

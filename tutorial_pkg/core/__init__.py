@@ -4,8 +4,7 @@
 - `filters.py`: Spark's filters. `dead_letters.py`: a side table of what cannot be read.
 - `lines.py`, `columns.py`, `arrow_casts.py`, `compute.py`: Arrow.
 - `read_limit.py`, `batch_order.py`: how much a batch takes, and whether it is a repetition.
-- `pauses.py`, `waiting.py`: waiting with a bound.
-- `disk.py`, `places.py`, `ports.py`: the machine.
+- `waiting.py`: waiting with a bound, retries. `disk.py`, `places.py`: the machine.
 - `worker.py`, `spark_versions.py`, `errors.py`: Spark's processes, versions and errors.
-- `extras.py`, `lazy.py`, `json_text.py`: imports and JSON.
+- `imports.py`, `json_text.py`: imports and JSON.
 """

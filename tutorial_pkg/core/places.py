@@ -1,9 +1,11 @@
-"""Where local state goes: `.work/` of the project."""
+"""Where local state goes, `.work/` of the project, and free ports of this machine."""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
 
 
 def project_dir() -> Path:
@@ -25,3 +27,14 @@ def unseen_text(what: str) -> str:
         f"host {socket.gethostname()} does not see {what}: put it on storage that all workers "
         "share, under the same path. If the driver lacks it, too, it was deleted"
     )
+
+
+def is_free(port: int) -> bool:
+    """Return whether the port is free. A server that starts in the same moment still gets it."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True

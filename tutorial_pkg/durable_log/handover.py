@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tutorial_pkg.core.disk import replace_file
-from tutorial_pkg.core.pauses import Tries
-from tutorial_pkg.core.waiting import wait_for
+from tutorial_pkg.core.waiting import Tries, wait_for
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS, WriterLock
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from tutorial_pkg.core.options import REQUIRED, Option, OptionValues, integer, local_directory
-from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import limits_of, read_limit
 from tutorial_pkg.core.spark_versions import ReadLimit, SupportsTriggerAvailableNow
+from tutorial_pkg.core.waiting import Patience
 from tutorial_pkg.core.worker import freeze_imports
 from tutorial_pkg.durable_log.group import LogGroup, LogOffset, Logs, LogSlice
 from tutorial_pkg.durable_log.segments import Frame, read_frames

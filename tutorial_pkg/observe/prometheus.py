@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from tutorial_pkg.core.extras import extra
+from tutorial_pkg.core.imports import extra
 from tutorial_pkg.observe.records import QueryRecord
 
 with extra("metrics"):

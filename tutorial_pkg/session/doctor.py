@@ -10,8 +10,7 @@ import sys
 import tempfile
 import time
 
-from tutorial_pkg.core.places import work_dir
-from tutorial_pkg.core.ports import is_free
+from tutorial_pkg.core.places import is_free, work_dir
 from tutorial_pkg.core.waiting import wait_until
 
 PORTS = range(11000, 11004)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
-from tutorial_pkg.core.extras import extra
+from tutorial_pkg.core.imports import extra
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state.operation import Accumulator, AggregateOperation
 

@@ -8,7 +8,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-from tutorial_pkg.core.extras import extra
+from tutorial_pkg.core.imports import extra
 
 REFERENCE_SECONDS = 1.0
 FIRST_SECONDS = 0.1

@@ -41,13 +41,13 @@ from tutorial_pkg.core.options import (
     integer,
     local_directory,
 )
-from tutorial_pkg.core.pauses import Patience
 from tutorial_pkg.core.read_limit import Limits, limits_of, read_limit
 from tutorial_pkg.core.spark_versions import (
     ReadLimit,
     SupportsTriggerAvailableNow,
     stream_reader,
 )
+from tutorial_pkg.core.waiting import Patience
 
 if TYPE_CHECKING:
     import pyarrow as pa

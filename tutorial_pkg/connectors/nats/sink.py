@@ -21,7 +21,7 @@ from tutorial_pkg.connectors.nats.client import NatsClient
 from tutorial_pkg.connectors.nats.messages import Inbox
 from tutorial_pkg.connectors.nats.options import FORMAT, WRITE
 from tutorial_pkg.core.columns import check_columns, places
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 
 ID = "Nats-Msg-Id"
 CHUNK_MESSAGES, CHUNK_BYTES = 2_000, 4 * 1024 * 1024  # in flight, about

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tutorial_pkg.connectors.network_lines.data_source import NetworkLinesDataSource
 from tutorial_pkg.connectors.network_lines.status import NetworkStatus, PortStatus, network_status
-from tutorial_pkg.core.lazy import lazy_names
+from tutorial_pkg.core.imports import lazy_names
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tutorial_pkg.connectors.network_lines.sender import (

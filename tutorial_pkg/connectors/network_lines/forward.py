@@ -30,7 +30,7 @@ from tutorial_pkg.connectors.network_lines.sender import (
     raise_if_refused,
     wait_for_turn,
 )
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 
 WINDOW = 8  # blocks on their way that are not on disk yet
 IN_USE_SECONDS = 3.0

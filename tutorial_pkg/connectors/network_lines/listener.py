@@ -32,7 +32,7 @@ from tutorial_pkg.connectors.network_lines.protocol import RefusedError
 from tutorial_pkg.connectors.network_lines.status import KEY, PortStatus
 from tutorial_pkg.connectors.network_lines.tls import ServerTls
 from tutorial_pkg.core.options import OptionValues
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 from tutorial_pkg.durable_log.group import LogGroup
 from tutorial_pkg.durable_log.lock import PATIENCE_SECONDS
 from tutorial_pkg.durable_log.status import StatusPublisher

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 from tutorial_pkg.connectors.network_lines.status import PortStatus, network_status
-from tutorial_pkg.core.extras import extra
+from tutorial_pkg.core.imports import extra
 
 with extra("metrics"):
     from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tutorial_pkg.builder import OptionValues
 from tutorial_pkg.connectors.postgres.options import FORMAT, Table
-from tutorial_pkg.core.pauses import Tries
+from tutorial_pkg.core.waiting import Tries
 
 Connection = psycopg.Connection[Any]
 

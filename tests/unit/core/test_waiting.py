@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tutorial_pkg.core import pauses
-from tutorial_pkg.core.pauses import IDLE_AFTER, LONGEST, SHORT, Patience, Tries
+from tutorial_pkg.core import waiting
+from tutorial_pkg.core.waiting import IDLE_AFTER, LONGEST, SHORT, Patience, Tries
 
 
 class Clock:
@@ -23,7 +23,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(pauses, "time", clock)
+    monkeypatch.setattr(waiting, "time", clock)
     return clock
 
 
