@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import adbc_driver_postgresql.dbapi as adbc
+import adbc_driver_manager as adbc  # without its `dbapi`, which is slow to import
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
