@@ -1,4 +1,4 @@
-"""Imports on first use, and of optional packages, which the extras of this one install."""
+"""Imports on first use, and imports of optional packages, which the extras install."""
 
 from __future__ import annotations
 

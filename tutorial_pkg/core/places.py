@@ -1,4 +1,4 @@
-"""Where local state goes, `.work/` of the project, and free ports of this machine."""
+"""Local state in the project's `.work/`, and free ports on this machine."""
 
 from __future__ import annotations
 

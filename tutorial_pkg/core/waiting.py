@@ -1,4 +1,4 @@
-"""Waiting: for a condition, between tries of work that may fail, and of an idle source."""
+"""Waiting for a condition, pauses between retries, and pauses of an idle source."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class QueryMetrics(StreamingQueryListener):
 
 
 class _JsonEvents(JStreamingQueryListener):
-    """Reads a batch as one JSON text. PySpark asks the JVM a thousand times for its parts."""
+    """Reads the report of a batch as one JSON text; PySpark would call the JVM a thousand times."""
 
     def onQueryProgress(self, event: Any) -> None:
         report = json.loads(event.progress().json())
