@@ -22,7 +22,7 @@ from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.session.java import archive_options, find_java
 
 DAEMON = Path(__file__).with_name("spark_daemon.py")
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -85,7 +85,7 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         return {
             "spark.master": self.url,
             "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": " ".join(["-XX:+UseSerialGC", *self._archive]),
+            "spark.executor.extraJavaOptions": " ".join([*SMALL_JVM, *self._archive]),
             "spark.sql.shuffle.partitions": 2,
             **self._secret,
         }
@@ -124,7 +124,6 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
 
     def _daemon(self, name: str, main_class: str, *words: object) -> QueryProcess:
         env = {
-            "SPARK_CONF_DIR": str(self.conf),
             "JAVA_HOME": str(self._java.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source
@@ -134,7 +133,9 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         }
         output = self.folder / f"{name}.log"
         output.unlink(missing_ok=True)
-        return QueryProcess(DAEMON, main_class, "--host", HOST, *words, output=output, env=env)
+        # Not SPARK_CONF_DIR: with a folder on the class path, Java can't use the class archive.
+        words = ("--host", HOST, "--properties-file", self.conf / "spark-defaults.conf", *words)
+        return QueryProcess(DAEMON, main_class, *words, output=output, env=env)
 
     def _wait_for(self, daemon: QueryProcess, pattern: str) -> str:
         """Wait for a line in the daemon's log, and return the pattern's group."""

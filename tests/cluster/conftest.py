@@ -23,6 +23,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         running = Cluster(folder)
     with running:
         yield running
+    for log in folder.glob("*.log"):
+        assert "Unable to use shared archive" not in log.read_text(), f"{log.name}: a slow start"
     assert processes_of(folder) == []
     assert was_there or not SPARKS_OWN.exists(), "left in site-packages"
 

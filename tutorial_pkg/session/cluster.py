@@ -16,7 +16,7 @@ from tutorial_pkg.core.worker import CORES
 
 SHIP = "spark.tutorial_pkg.ship"
 CONNECT_SECONDS = 5.0
-WORKER_SECONDS = 20.0
+WORKER_SECONDS = 60.0
 SETTLED_SECONDS = 1.0  # the workers of a cluster join at almost the same time
 PACKAGE = Path(__file__).parents[1]
 
