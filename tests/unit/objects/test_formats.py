@@ -219,8 +219,9 @@ def test_avro_schema_of_the_query(tmp_path: Path) -> None:
     ]
     schema = json.dumps({"type": "record", "name": "row", "fields": fields})
     assert rows(tmp_path, ROW, format="avro", avroSchema=schema) == [{"id": 7, "item": "x"}]
-    with pytest.raises(ValueError, match="option `avroSchema` must be JSON"):
-        rows(tmp_path, ROW, format="avro", avroSchema="x")
+    for wrong in ("x", '"strin"', '{"a": 1}'):
+        with pytest.raises(ValueError, match="option `avroSchema` must be an Avro schema"):
+            rows(tmp_path, ROW, format="avro", avroSchema=wrong)
 
 
 def test_cast_that_changes_values_is_an_error(tmp_path: Path) -> None:

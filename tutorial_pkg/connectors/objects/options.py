@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tutorial_pkg.builder import (
     FAIL_ON_DATA_LOSS,
@@ -17,6 +18,18 @@ from tutorial_pkg.builder import (
 from tutorial_pkg.connectors.store_options import STORE, address
 
 FORMAT = "objects"
+
+
+@accepts("an Avro schema, as JSON")
+def avro_schema(text: str) -> Any:
+    import fastavro  # comes with the store's client
+
+    schema = json.loads(text)
+    try:
+        fastavro.parse_schema(schema)
+    except (fastavro.schema.SchemaParseException, LookupError, TypeError):
+        raise ValueError from None
+    return schema
 
 
 @accepts("one ASCII character, such as `;` or a tab")
@@ -35,7 +48,7 @@ READ = (
     Option("format", choice("lines", "jsonl", "csv", "avro", "parquet"), "lines", "what to read"),
     Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
     Option("delimiter", delimiter, ",", "csv: between two values"),
-    Option("avroSchema", json.loads, None, "avro: read all objects with this schema", "JSON"),
+    Option("avroSchema", avro_schema, None, "avro: read all objects with this schema"),
     Option(
         "replaced",
         choice("report", "again", "refuse"),
