@@ -1,23 +1,21 @@
-"""Kill the process of a learner's store in every line of its `append`, and count the lines.
+"""Kill the process of a learner's store while it appends, and count the lines afterwards.
 
-As a script: `FOLDER`, and the pickled class as its input. It prints an `Outcome`, or what is wrong
-even without a crash.
+As a script: `FOLDER`, `lines` or `bytes`, and the pickled class as its input.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import shutil
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 from pyspark import cloudpickle
 
@@ -27,94 +25,72 @@ LINES = [f"line {number}" for number in range(30)]
 FIRST, SECOND = 10, 20  # where the first and the second block end
 
 
-class Outcome(NamedTuple):
-    """The number of crashes, and the lines that were lost or duplicated after them."""
+def crash_everywhere(store: type, unit: Literal["lines", "bytes"]) -> str:
+    """Return what happens to the lines if `append` is killed in each line, or also at each byte.
 
-    crashes: int
-    lost: int
-    duplicated: int
-
-    def __str__(self) -> str:
-        return f"{self.crashes} crashes: {self.lost} lines lost, {self.duplicated} duplicated"
-
-
-def crash_everywhere(store: type) -> Outcome:
-    """Try the class in another process, which may be killed."""
+    Another process tries the class, because a fork of this one, which has threads, may hang.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", __name__, folder]
+        command = [sys.executable, "-m", __name__, folder, unit]
         pickled = cloudpickle.dumps(store)
         done = subprocess.run(command, input=pickled, capture_output=True, check=False)
     if done.returncode:
-        text = f"Your class: {done.stderr.decode().strip().splitlines()[-1]}. Both calls of "
-        text += "append() must show in lines() and position() of a new object, even if a write "
-        raise Wrong(f"{text}was cut short.")
-    return Outcome(*json.loads(done.stdout.splitlines()[-1]))
+        text = f"Your class: {done.stderr.decode().strip().splitlines()[-1]}. A new object must "
+        raise Wrong(f"{text}have the lines and the position, even if a write was cut short.")
+    return str(done.stdout.decode().splitlines()[-1])
 
 
-def _outcome(store: Any, folder: Path) -> Outcome:
-    whole = folder / "whole"
+def _try(store: Any, folder: Path, unit: str) -> str:
+    whole, sizes = folder / "whole", list[int]()
     whole.mkdir()
     empty = store(whole).position()
-    store(whole).append(LINES[:FIRST], FIRST)
-    before = _contents(whole)
-    store(whole).append(LINES[FIRST:SECOND], SECOND)
+    for start, end in ((0, FIRST), (FIRST, SECOND)):
+        store(whole).append(LINES[start:end], end)
+        files = [file for file in whole.rglob("*") if file.is_file()]
+        sizes.append(max((file.stat().st_size for file in files), default=0))
     lines, position = list(store(whole).lines()), store(whole).position()
     if (empty, lines, position) != (0, LINES[:SECOND], SECOND):
-        text = f"the position {empty!r} of an empty folder; later "
-        sys.exit(f"{text}{len(lines)} lines and the position {position}")
-    crashes = [_resume(store, place) for place in _killed(store, folder)]
-    crashes += [_resume(store, place) for place in _cut(whole, before, folder)]
-    return Outcome(len(crashes), *map(sum, zip(*crashes, strict=True)))
+        sys.exit(f"{len(lines)} lines, position {position}, and {empty!r} of an empty folder")
+    most = 500 if unit == "bytes" else 0  # a database may grow by more bytes
+    places = list(_killed(store, folder, range(*sizes)[:most]))
+    after = [_resume(store, place) for place in places]
+    lost, duplicated = (sum(counts) for counts in zip(*after, strict=True))
+    return f"{len(after)} crashes: {lost} lines lost, {duplicated} duplicated"
 
 
-def _killed(store: Any, folder: Path) -> Iterator[Path]:
-    """Yield folders in which a process has died in the first, second … line of `append`."""
-    for number in itertools.count(1):
-        place = folder / f"killed-{number}"
-        place.mkdir()
-        store(place).append(LINES[:FIRST], FIRST)
-        child = os.fork()
-        if not child:
-            _append_and_die(store(place), number)
-        _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
-            return
-        yield place
+def _killed(store: Any, folder: Path, sizes: range) -> Iterator[Path]:
+    """Yield folders in which `append` was killed: in its first, second … line, or at a size."""
+    for line in itertools.count(1):
+        if not _is_killed(store, folder / f"line-{line}", line, resource.RLIM_INFINITY):
+            break
+        yield folder / f"line-{line}"
+    for size in sizes:
+        _is_killed(store, folder / f"size-{size}", 0, size)
+        yield folder / f"size-{size}"
 
 
-def _append_and_die(store: Any, number: int) -> None:
+def _is_killed(store: Any, place: Path, line: int, size: int) -> bool:
+    place.mkdir()
+    store(place).append(LINES[:FIRST], FIRST)
+    process = get_context("fork").Process(target=_append, args=(store(place), line, size))
+    process.start()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def _append(store: Any, line: int, size: int) -> None:
+    """Append, and die in this line, or when a file reaches this size."""
     file, numbers = type(store).append.__code__.co_filename, itertools.count(1)
 
     def trace(frame: Any, event: str, _: object) -> Any:
-        if event == "line" and next(numbers) == number:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if event == "line" and next(numbers) == line:
+            signal.raise_signal(signal.SIGKILL)
         return trace if frame.f_code.co_filename == file else None
 
+    signal.signal(signal.SIGXFSZ, lambda *_: signal.raise_signal(signal.SIGKILL))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     sys.settrace(trace)
     store.append(LINES[FIRST:SECOND], SECOND)
-    os._exit(0)
-
-
-def _contents(place: Path) -> dict[Any, bytes]:
-    """Return the contents of files by path and inode."""
-    files = [file for file in place.rglob("*") if file.is_file()]
-    return {(file.relative_to(place), file.stat().st_ino): file.read_bytes() for file in files}
-
-
-def _cut(whole: Path, before: dict[Any, bytes], folder: Path) -> Iterator[Path]:
-    """Yield folders in which a write to the only changed file was cut short."""
-    changed = [item for item in _contents(whole).items() if item[1] != before.get(item[0])]
-    if len(changed) != 1 or changed[0][0] not in before:
-        return  # several files, or a new one in place of the old one
-    [(file, new)] = changed
-    old = before[file]
-    if new.startswith(b"SQLite"):
-        return  # it has a journal
-    for size in range(len(old) if new.startswith(old) else 0, len(new)):
-        place = folder / f"cut-{size}"
-        shutil.copytree(whole, place)
-        (place / file[0]).write_bytes(new[:size])
-        yield place
 
 
 def _resume(store: Any, place: Path) -> tuple[int, int]:
@@ -126,4 +102,5 @@ def _resume(store: Any, place: Path) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_outcome(cloudpickle.loads(sys.stdin.buffer.read()), Path(sys.argv[1]))))
+    folder, unit = sys.argv[1:]
+    print(_try(cloudpickle.loads(sys.stdin.buffer.read()), Path(folder), unit))

@@ -100,7 +100,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (("elif action", "elif 0 and action"), "in order"),
     ],
     "17_1": [
-        (("self.record.write_text(str(position))", "pass"), "and the position 0"),
+        (("self.record.write_text(str(position))", "pass"), "position 0"),
         (
             (
                 "self.file.read_text().splitlines()",
