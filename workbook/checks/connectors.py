@@ -10,7 +10,6 @@ from typing import Any
 from unittest import mock
 
 import psycopg
-from pyspark.sql import Row
 
 from spark_connector_tests import Report
 from workbook.checks import trial
@@ -72,32 +71,6 @@ def check_09_2(answer: Callable[..., None], feeds: type) -> str:
     return "Each sensor resumes where it was, on whichever instance."
 
 
-_UPSERTS: Any = (  # rows, and the prices afterwards
-    ([(1, 10), (2, 20)], {1: 10, 2: 20}),
-    ([(1, 10), (2, 15)], {1: 10, 2: 15}),
-    ([(1, 12), (3, 30), (1, 11)], {1: 11, 2: 15, 3: 30}),
-    ([], {1: 11, 2: 15, 3: 30}),
-)
-
-
-@exercise("def upsert(connection, rows)")
-def check_10_1(answer: Callable[..., Any], uri: str) -> str:
-    """Does `answer(connection, rows)` set prices by item, so that repeats change nothing?"""
-    with trial.own_database(uri) as own, psycopg.connect(own) as connection:
-        connection.execute("CREATE TABLE prices (item INT PRIMARY KEY, euros INT)")
-        connection.commit()
-        for rows, expected in _UPSERTS:
-            answer(connection, list(rows))
-            prices: dict[int, int] = dict(connection.execute("SELECT * FROM prices").fetchall())
-            why = "the last price of an item counts. Try ON CONFLICT (item) DO UPDATE, executemany."
-            must_be(prices, expected, f"After {rows} the prices are", why)
-        connection.rollback()
-        [count] = connection.execute("SELECT count(*) FROM prices").fetchone() or [0]
-        why = "only `flush` commits. Try no commit() or transaction()."
-        must_be(count, 0, "Prices after a rollback:", why)
-    return "Set by key: doing it twice is doing it once."
-
-
 _TABLES = """
 CREATE TABLE orders (item INT CHECK (item < 9), euros INT);
 CREATE TABLE staged (handle TEXT, query TEXT, batch INT, item INT, euros INT);
@@ -115,7 +88,7 @@ _TIDY: Any = (  # query, batch, what it stages by handle, handles; orders and st
 
 
 @exercise("def tidy(context, handles)")
-def check_10_2(answer: Callable[..., Any], uri: str) -> str:
+def check_10_1(answer: Callable[..., Any], uri: str) -> str:
     """Does `answer(context, handles)` publish each batch once and clear away what is its own?"""
     with trial.own_database(uri) as own, psycopg.connect(own, autocommit=True) as database:
         database.execute(_TABLES)
@@ -219,21 +192,3 @@ def check_12_2(answer: Callable[..., Any]) -> str:
 
     compare(pauses_after, _PATIENCE)
     return "It waits as long as the service asks, and not forever."
-
-
-@exercise("def key(context, row)")
-def check_12_3(answer: Callable[..., Any]) -> str:
-    """Is the key of a row the same when its batch is repeated, and different for any other row?"""
-    places, keys_so_far = [trial.context_of(index) for index in range(3)], set[str]()
-    for name in [f"{station}-{n}" for station in ("hill", "valley") for n in range(150)]:
-        row = Row(id=name, degrees=-1.0)
-        keys = {answer(place, row) for place in places}
-        with mock.patch("builtins.hash", lambda _: 7):  # in another process texts hash differently
-            keys.add(answer(places[0], row))
-        text = f"For reading {name} you returned {show(keys)}; expected one str, because a restart "
-        is_one = len(keys) == 1 and all(isinstance(key, str) and key for key in keys)
-        expect(is_one, f"{text}may put it into another task. Try row.id.")
-        text = f"For reading {name} you returned {show(keys)}; expected a new key, because an "
-        expect(not keys & keys_so_far, f"{text}earlier reading has it. Try row.id.")
-        keys_so_far |= keys
-    return "The same row always has the same key, and no other row has it."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Sequence
@@ -11,7 +10,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Timer
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -91,30 +89,6 @@ def check_15_1(answer: Any, uri: str) -> str:
     return "Each record arrives once, and `read` can be called again."
 
 
-_ALARMS = [  # the lag of each batch, and the late rows of each
-    Case(([0, 1, 2, 3], [0] * 4), [], "four batches are too few."),
-    Case(([9, 5, 0, 1, 2, 3, 4], [0] * 7), ["behind"], "only the last five batches count."),
-    Case(([0, 1, 2, 3, 4, 4], [0] * 6), [], "the lag stood still once."),
-    Case(([0, 5, 3, 8, 9], [0] * 5), [], "the lag fell once."),
-    Case(([None, 1, 2, 3, 4], [0] * 5), [], "a lag of None is unknown."),
-    Case(([0] * 5, [7, 0, 0, 0, 0]), ["late"], "the last five include the first of these."),
-    Case(([0] * 6, [7, 0, 0, 0, 0, 0]), [], "only the last five batches count."),
-    Case(([0, 1, 2, 3, 4], [1] * 5), ["behind", "late"], "both may be wrong at once."),
-]
-
-
-@exercise("def alarms(batches)")
-def check_18_1(answer: Callable[..., Any]) -> str:
-    """Does `answer(batches)` name what is wrong with a query now?"""
-
-    def alarms_for_lags_and_late_rows(*columns: list[Any]) -> Any:
-        batches = zip(*columns, strict=True)
-        return sorted(answer([SimpleNamespace(lag=lag, late_rows=late) for lag, late in batches]))
-
-    compare(alarms_for_lags_and_late_rows, _ALARMS)
-    return "It rings when it should, and only then."
-
-
 _NEXT = "those are the next rows of each sensor. Version 1 saved the number of sensor a."
 _SNAPSHOTS = [  # the first snapshot, and the number of restarts
     Case((None, 0), [("a", 0), ("a", 1), ("b", 0), ("b", 1)], "both start at 0. Try `__init__`."),
@@ -125,7 +99,7 @@ _SNAPSHOTS = [  # the first snapshot, and the number of restarts
 
 
 @exercise("class Readings")
-def check_18_2(answer: Any) -> str:
+def check_18_1(answer: Any) -> str:
     """Does the state `answer` resume from an older version, and refuse a newer one?"""
 
     def rows_after(snapshot: Any, restarts: int) -> Any:
@@ -241,26 +215,6 @@ def check_16_1(answer: Callable[[Any, str, bytes], Any]) -> str:
 
     compare(result_and_manifests, _MANIFESTS)
     return "One driver wins, and each one knows whether it has, even after a crash."
-
-
-_COMMITS = ["", "+a", "+b", "-a -b +c", "-c +a +b", "-b +d"]  # what each adds and removes
-_VERSIONS = ["", "a", "ab", "c", "ab", "ad"]
-
-
-def _as_text(commit: str) -> str:
-    """Return a commit of a Delta table's log, with a batch's number as its last action."""
-    names = {"+": "add", "-": "remove"}
-    actions: list[Any] = [{names[word[0]]: {"path": word[1]}} for word in commit.split()]
-    return "\n".join(map(json.dumps, [*actions, {"txn": {"appId": "q", "version": 0}}]))
-
-
-@exercise("def files_at(log, version)")
-def check_16_2(answer: Callable[..., Any]) -> str:
-    """Does `answer` find the files of a version in a table's log?"""
-    log, why = [_as_text(commit) for commit in _COMMITS], "commits 0 to `version` count, in order."
-    cases = [Case((log, version), set(files), why) for version, files in enumerate(_VERSIONS)]
-    compare(answer, cases[::-1], key=lambda r: set(r) if isinstance(r, list | tuple) else r)
-    return "The files of every version, from the log alone: that is time travel."
 
 
 _BATCHES = ["T1 T5", "T12 T8", "T9 T15", "T7 T10.5 T33", "T16 T28 T34", "T3 T19 T31"]
