@@ -97,7 +97,7 @@ def test_capstone(spark: SparkSession) -> None:
         (("[0]) + 1)}", "[0]))}"), "LAST + 1"),
         (('"orders", "number', '"order", "number'), "Its name is"),
     )
-    refuses("13_3", (("!= [memo]", "!= [0]"), "too many"), (("{context.query}", "w"), "lacks"))
+    refuses("13_3", (("!= [memo]", "!= [0]"), "too many"), (("{context.query}", "w"), "too many"))
 
 
 def test_13_4(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from spark_connector_tests import Report
+from spark_connector_tests.queries import forget_last_commit
 from tutorial_pkg.builder import Split
 from tutorial_pkg.core.errors import last_error
 from workbook.checks.verdict import Wrong, expect, must_be
@@ -41,28 +41,15 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def no_file_in_place(folder: Path, pattern: str, hint: str) -> Iterator[None]:
-    """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
-    with scratch() as links:
-        for file in filter(Path.is_file, folder.glob(pattern)):
-            os.utime(file, (0, 0))
-            os.link(file, links / file.name)
-        yield
-        for link in links.iterdir():
-            text = (
-                f"You wrote {link.name} in place; expected a new file, because others may read it"
-            )
-            expect(link.stat().st_mtime == 0, f"{text}. {hint}")
-
-
-@contextmanager
-def own_database(uri: str) -> Iterator[str]:
-    """Yield the address of a database that is dropped afterwards."""
+def own_database(uri: str) -> Iterator[tuple[str, psycopg.Connection]]:
+    """Yield the address of a database that is dropped afterwards, and a connection to it."""
     with psycopg.connect(uri, autocommit=True) as server:
         name = f"check_{server.info.backend_pid}"
         server.execute(f"CREATE DATABASE {name}")
         try:
-            yield psycopg.conninfo.make_conninfo(uri, dbname=name)
+            own = psycopg.conninfo.make_conninfo(uri, dbname=name)
+            with psycopg.connect(own, autocommit=True) as database:
+                yield own, database
         finally:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -73,9 +60,6 @@ def must_keep_all(report: Report) -> None:
         seen = " ".join(verdict.seen.split())[:300]
         text = f"{verdict.name}: {seen} → {verdict.remedy}"
         expect([verdict.name] != report.broken[:1], text)
-
-
-# ---- In a real query -----------------------------------------------------------------------------
 
 
 def run_and_restart(
@@ -89,10 +73,7 @@ def run_and_restart(
     for step in steps[:-1]:
         step()
         run_to_end(query(), folder)
-    commits = folder / "checkpoint" / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-    for name in (f"{last}", f".{last}.crc"):
-        (commits / name).unlink(missing_ok=True)
+    forget_last_commit(folder / "checkpoint")
     steps[-1]()
     repeating = run_to_end(query(), folder)
     run_to_end(query(), folder)  # `availableNow` may be one batch, the repeated one
@@ -122,9 +103,6 @@ def rows_after_restart(
 
     query = run_and_restart(lambda: stream().writeStream.foreachBatch(keep), folder, steps)
     return [row for _, rows in sorted(batches.items()) for row in rows], query
-
-
-# ---- Functions of the builder, without Spark -----------------------------------------------------
 
 
 def context_of(
@@ -170,19 +148,17 @@ class Follower:
                 offset[name] = end
         self._context.offset = offset
 
-    def read_until(self, rows: list[Any], why: str) -> None:
-        """Read batches until these rows were read, and raise `Wrong` if they never are."""
-        end = time.monotonic() + PATIENCE
-        while self.rows != rows and time.monotonic() < end:
-            self.read_batch()
+    def must_read(self, rows: list[Any], why: str) -> None:
+        """Raise `Wrong` unless all batches soon have these rows, and the same ones once more."""
+        deadline = time.monotonic() + PATIENCE
+        self.read_batch()
+        while self.rows != rows and time.monotonic() < deadline:
             time.sleep(0.05)
+            self.read_batch()
         must_be(self.rows, rows, "Your functions read", why)
-
-    def read_again(self) -> None:
-        """Raise `Wrong` unless each batch has the same rows once more."""
-        for name, start, end, rows in self._batches:
+        for name, start, end, first in self._batches:
             what = f"Called again for split {name!r} from {start} to {end}, `read` returned"
-            must_be(self._rows(name, start, end), rows, what, "`read` must be repeatable.")
+            must_be(self._rows(name, start, end), first, what, "`read` must be repeatable.")
 
     def _rows(self, name: str, start: Any, end: Any) -> list[Any]:
         return sorted(tuple(row) for row in self._read(self._context, name, start, end) or ())

@@ -79,14 +79,14 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (('"*.txt"', '"*"'), "drafts don't count"),
         (('"path"', '"folder"'), "{'path': folder}"),
     ],
-    "12_1": [(("while start < end:", "if True:"), "With 250 readings")],
+    "12_1": [(("while start < end:", "if True:"), "not of a page")],
     "12_2": [
         (lambda ask, sleep: ask(), "returned []"),
         (("30.0", "60.0"), "30 s in all"),
         (("pause, left = 2 * pause, left - seconds", "left -= seconds"), "doubles"),
     ],
     "16_1": [
-        ((', mode="create"', ""), "it stays"),
+        ((', mode="create"', ""), "mode='create'"),
         (("bytes(store.get(name).bytes()) == content", "False"), "your own manifest"),
         (("except AlreadyExistsError", "except Exception"), "FileNotFoundError"),
     ],
@@ -109,7 +109,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         ),
     ],
     "18_1": [
-        (('self.next["a"] = saved', "pass"), "rows_after(40, 1)"),
+        (('self.next["a"] = saved', "pass"), "rows_after(40)"),
         (("raise ValueError", "print"), "expected ValueError"),
     ],
     "19_1": [
@@ -120,8 +120,8 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
         (('Path(context.options.folder, f"staged', 'Path("/tmp", f"staged'), "staged /tmp/staged"),
     ],
     "22_1": [
-        (("= query, seconds", "= query, 99"), "At second 10"),
-        (("if stale:", "if True:"), "`query`"),
+        (("= query, seconds", "= query, 99"), "a new price"),
+        (("if stale:", "if True:"), "are known"),
         ((", pa.int32()", ""), "pa.int32()"),
     ],
 }
