@@ -32,12 +32,11 @@ _NAMES = {
     "batches": "post",
     "broken_queries": "order_stream scene",
     "checks": """
-        check_00_1 check_01_1 check_01_2 check_02_1 check_03_1 check_04_1
-        check_04_2 check_05_1 check_05_2 check_06_1 check_06_2 check_07_1 check_07_2
-        check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_11_1
-        check_11_2 check_11_3 check_12_1 check_12_2 check_13_1 check_13_2
-        check_13_3 check_13_4 check_14_1 check_15_1 check_16_1 check_17_1 check_17_2
-        check_18_1 check_19_1 check_20_1 check_21_1 check_22_1
+        check_00_1 check_01_1 check_01_2 check_02_1 check_03_1 check_04_1 check_04_2 check_05_1
+        check_06_1 check_07_1 check_08_1 check_08_2 check_09_1 check_09_2 check_10_1 check_11_1
+        check_11_2 check_11_3 check_12_1 check_12_2 check_13_1 check_13_2 check_13_3 check_13_4
+        check_14_1 check_15_1 check_16_1 check_17_1 check_17_2 check_18_1 check_19_1 check_20_1
+        check_21_1 check_22_1
         the_solution""",
     "cluster": "Cluster",
     "explainers": "crash_explainer watermark_explainer",
