@@ -30,7 +30,7 @@ def test_00_1(spark: SparkSession) -> None:
     right.stop()
     assert checks.check_00_1(right).passed
     for items, rows, symptom in (
-        (item_stream(spark, 400), 400, "Items per second: ['400']"),
+        (item_stream(spark, 400), 400, "rowsPerSecond=400"),
         (item_stream(spark, 50), 50, "at least 200"),
     ):
         wrong = query(items, rows)
@@ -41,7 +41,10 @@ def test_00_1(spark: SparkSession) -> None:
 # ---- Edits of the stored solutions ---------------------------------------------------------------
 
 EDITS: dict[str, list[tuple[tuple[str, str], str]]] = {
-    "01_1": [(('f"{uuid4()}.draft"', 'f"{uuid4()}.json"'), "failed_batch")],
+    "01_1": [
+        (('f"{uuid4()}.draft"', 'f"{uuid4()}.json"'), "failed_batch"),
+        (("row.asDict()", "row"), "Try row.asDict()"),
+    ],
     "01_2": [
         (('f"batch-{batchId}-{number}.json"', 'f"{uuid4()}.json"'), "repeated_batch"),
         (("if message:", "if False:"), "drafts are left"),

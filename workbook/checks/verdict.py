@@ -12,26 +12,20 @@ from typing import Any, NamedTuple
 from tutorial_pkg.core.errors import last_error
 from workbook.solved import record_solved
 
-MOST_CHARACTERS = 300  # of a value in a message
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """A check's result: `passed`, and one line with the symptom and the next step.
+    """A check's result, in one line. `passed` is None when there was nothing to judge."""
 
-    `answered` is false when there was nothing to judge.
-    """
-
-    passed: bool
+    passed: bool | None
     message: str
-    answered: bool = True
 
     def __repr__(self) -> str:
-        mark = "✓" if self.passed else "✗" if self.answered else "–"
+        mark = {True: "✓", False: "✗", None: "–"}[self.passed]
         return f"{mark} {self.message}"
 
 
-NO_ANSWER = Verdict(False, "No answer yet: write yours in the cell above.", answered=False)
+NO_ANSWER = Verdict(None, "No answer yet: write yours in the cell above.")
 
 
 class Wrong(Exception):
@@ -51,13 +45,9 @@ def must_be(result: Any, expected: Any, what: str, why: str) -> None:
 
 
 def exercise(start: str = "") -> Callable[[Callable[..., str]], Callable[..., Verdict]]:
-    """Make a check of a function that returns praise or raises `Wrong`.
+    """Make a check of a function that returns praise, or raises `Wrong` or the answer's error.
 
-    Any other exception comes from the learner's code and makes the answer wrong.
-
-    Args:
-        start: the answer's first line, such as `def cut(rest, received)` or `class Client`, or
-            the pair to return, such as `(look, read)`.
+    `start` is the answer's first line, such as `class Client`, or a pair such as `(look, read)`.
     """
 
     def decorate(examine: Callable[..., str]) -> Callable[..., Verdict]:
@@ -76,7 +66,6 @@ def exercise(start: str = "") -> Callable[[Callable[..., str]], Callable[..., Ve
                 record_solved(check.__name__)
             return verdict
 
-        vars(check).update(start=start)
         return check
 
     return decorate
@@ -93,34 +82,28 @@ def the_solution(check: Callable[..., Verdict]) -> Callable[..., Verdict]:
 
 
 def _check_kind(answer: Any, start: str) -> None:
-    is_pair = start.startswith("(")
-    parts = answer if is_pair and isinstance(answer, tuple | list) else [answer]
-    right = not start or (len(parts) == 1 + is_pair and all(map(callable, parts)))
+    kind: Any = tuple | list if start.startswith("(") else Callable
     text = f"You set answer to {show(answer)}; expected `{start}`. Set it to what you defined."
-    expect(right, text)
+    expect(not start or isinstance(answer, kind), text)
 
 
 def error_line(error: BaseException) -> str:
     """Return an error in one line, with the line of the learner's code that raised it."""
-    if "Traceback" in str(error):
-        return str(last_error(error))
-    where, text = "", " ".join(str(error).split())[:120]
+    place = ""
     for frame, line in walk_tb(error.__traceback__):
-        if frame.f_globals.get("__name__") in ("__main__", None):
-            where = f" in `{frame.f_code.co_name}`, line {line}"
-    return f"{type(error).__name__}{where}: {text}".rstrip(".: ")
+        if frame.f_globals.get("__name__") == "__main__":
+            place = f" in `{frame.f_code.co_name}`, line {line}"
+    return f"{last_error(error)}{place}"
 
 
 def show(value: Any) -> str:
+    """Return the value as code; the middle of a long one is left out."""
     text = repr(value)
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:60]} … {text[-20:]}"
+    return text if len(text) <= 300 else f"{text[:60]} … {text[-20:]}"
 
 
 class Case(NamedTuple):
-    """A call of the answer: its arguments, the result or error, and the reason.
-
-    The text of the expected error is a part of the answer's.
-    """
+    """A call: its arguments, the result or error (with a part of its text), and the reason."""
 
     arguments: tuple[Any, ...]
     expected: Any
@@ -128,9 +111,7 @@ class Case(NamedTuple):
 
 
 def compare(
-    answer: Callable[..., Any],
-    cases: Iterable[Case],
-    key: Callable[[Any], Any] = lambda result: result,
+    answer: Callable[..., Any], cases: Iterable[Case], key: Callable[[Any], Any] = lambda it: it
 ) -> None:
     """Raise `Wrong` for the first case with an unexpected result; `key` converts it before."""
     for arguments, expected, why in cases:
@@ -141,8 +122,7 @@ def compare(
         except Wrong:
             raise
         except Exception as error:
-            kind = type(expected) if isinstance(expected, Exception) else ()
-            is_right = isinstance(error, kind) and str(expected) in str(error)
+            is_right = isinstance(error, type(expected)) and str(expected) in str(error)
             expect(is_right, f"{call} raised {error_line(error)}; {why}")
             continue
         must_be(result, expected, f"{call} returned", why)
