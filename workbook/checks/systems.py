@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import uuid
 from collections.abc import Callable, Sequence
@@ -128,7 +127,11 @@ def check_19_1(answer: Any) -> str:
             task = state(context)
             for item in items:
                 task.receive(Row(item=item))
-            return task.flush()
+            handle = task.flush()
+            if isinstance(handle, str | Path):
+                text = f"A task has staged {handle}; expected the folder, because other machines "
+                expect((folder / handle).is_relative_to(folder), f"{text}don't see that place.")
+            return handle
 
         def readers_see(expected: str, why: str) -> None:
             lines = [line for file in folder.glob("*.txt") for line in file.read_text().split()]
@@ -137,19 +140,11 @@ def check_19_1(answer: Any) -> str:
         for query, batch, tasks, expected, why in _TASKS:
             context = partial(trial.context_of, query=query, batch=batch, folder=str(folder))
             handles = [flush(context(index), items) for index, items in enumerate(tasks)]
-            staged = [folder / handle for handle in handles if isinstance(handle, str | Path)]
-            files = {f: f.stat().st_ino for f in [*staged, *folder.glob("*.txt")] if f.is_file()}
-            for file in files:
-                text = f"A task has staged {file}; expected the folder, because other machines "
-                expect(file.is_relative_to(folder), f"{text}don't see that place.")
-                os.utime(file, (0, 0))
-            flush(context(0), tasks[0])  # again, by a worker that had lost its network
+            with trial.no_file_in_place(folder, "*", "Try uuid4() in the name."):
+                flush(context(0), tasks[0])  # again, by a worker that had only lost its network
             readers_see(published, "nothing counts before `publish` ends. Try a name without .txt.")
-            publish(context(), handles)
-            for file in filter(Path.is_file, files):
-                in_place = file.stat().st_ino == files[file] and file.stat().st_mtime > 0
-                text = f"You wrote {file.name} in place; expected a new file, because others may "
-                expect(not in_place, f"{text}read it. Try uuid4() in its name, or a draft.")
+            with trial.no_file_in_place(folder, "*.txt", "Try a draft, and rename it."):
+                publish(context(), handles)
             readers_see(expected, why)
             published = expected
     return "Every batch is published once, even if tasks run twice."

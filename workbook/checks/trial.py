@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,19 @@ def scratch() -> Iterator[Path]:
     """Yield a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
+
+
+@contextmanager
+def no_file_in_place(folder: Path, pattern: str, hint: str) -> Iterator[None]:
+    """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
+    with scratch() as links:
+        for file in filter(Path.is_file, folder.glob(pattern)):
+            os.utime(file, (0, 0))
+            os.link(file, links / file.name)
+        yield
+        for link in links.iterdir():
+            text = f"You wrote {link.name} in place; expected a new file, because others may read "
+            expect(link.stat().st_mtime == 0, f"{text}it. {hint}")
 
 
 @contextmanager
