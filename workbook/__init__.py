@@ -13,10 +13,10 @@ Some lessons:
 - 05, 08 `explainers`: the watermark and the crash, to play with
 - 07, 17 `network_to_log`, 10 `counting`: queries to kill, as scripts
 - 13, 17 `drills`: the final tests of the capstone and of named senders
-- 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3 on this machine
+- 10, 14, 15, 16 `services`: PostgreSQL, NATS, Kafka's protocol and S3; `daemon` ends them
 - 02, 03, 11 `number_files`: data sources from classes, the parts of the broken connectors
 - 12 `weather`: a REST service
-- 18 `broken_queries`; 19 `shop_orders`, and `cluster` with its `spark_daemon`
+- 18 `broken_queries`; 19 `shop_orders`, and `cluster`
 - 20, 21, 22 `batches`: streams cut into batches
 - 20, 21 `trading`: trades
 - 22 `shop`: orders with their payments and deliveries

@@ -15,13 +15,16 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from spark_connector_tests.query_process import QueryProcess
+import pyspark
+
 from tutorial_pkg.core.disk import replace_file
 from tutorial_pkg.core.places import LOOPBACK as HOST
 from tutorial_pkg.core.waiting import wait_until
 from tutorial_pkg.session.java import archive_options, find_java
+from tutorial_pkg.session.start import spark_home
+from workbook.services import Daemon
 
-DAEMON = Path(__file__).with_name("spark_daemon.py")
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 START_SECONDS = 300.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -46,8 +49,7 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             spark = start_spark(**cluster.settings)
 
     `conf` is a folder for `SPARK_CONF_DIR`: with it, `spark-submit` and `start_spark` know the
-    cluster's secret. Raises `TimeoutError`, with the end of the daemon's log, if one does not
-    start.
+    cluster's secret. Raises `TimeoutError`, with the daemon's log file, if one does not start.
     """
 
     def __init__(self, folder: Path, workers: int = 2, cores: int = 1) -> None:
@@ -60,16 +62,11 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         self.conf = self._write_conf()
         self._java = find_java()
         self._archive = archive_options(self._java)
-        self._workers: dict[int, QueryProcess] = {}
+        self._workers: dict[int, Daemon] = {}
         self._master = self._daemon("master", MASTER, "--port", 0, "--webui-port", 0)
-        try:
-            self.url = self._wait_for(self._master, r"Starting Spark master at (spark://\S+)")
-            self.ui = self._wait_for(self._master, r"MasterWebUI.* (http://\S+)")
-            for number in [self._start_worker() for _ in range(workers)]:  # all of them together
-                self._wait_for_worker(number)
-        except BaseException:
-            self.close()
-            raise
+        self.url = self._wait_for(self._master, r"Starting Spark master at (spark://\S+)")
+        self.ui = self._wait_for(self._master, r"MasterWebUI.* (http://\S+)")
+        self.add_worker(workers)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -90,9 +87,15 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             **self._secret,
         }
 
-    def add_worker(self) -> None:
-        """Start one more worker, and wait until the master knows it."""
-        self._wait_for_worker(self._start_worker())
+    def add_worker(self, count: int = 1) -> None:
+        """Start a worker, or several at once, and wait until the master knows them."""
+        numbers = range(len(self._workers) + 1, len(self._workers) + count + 1)
+        for number in numbers:
+            name = f"worker-{number}"
+            words = ("--webui-port", 0, "--work-dir", self.folder / name, "--cores", self._cores)
+            self._workers[number] = self._daemon(name, WORKER, *words, "--memory", "1g", self.url)
+        for number in numbers:
+            self._wait_for(self._workers[number], r"(Successfully registered with master)")
 
     def kill_worker(self, number: int | None = None) -> None:
         """`kill -9` a worker with its executors and their Python, as when a machine dies.
@@ -112,17 +115,7 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         replace_file(conf / "spark-defaults.conf", text, mode=0o600)
         return conf
 
-    def _start_worker(self) -> int:
-        number = len(self._workers) + 1
-        name = f"worker-{number}"
-        words = ("--webui-port", 0, "--work-dir", self.folder / name, "--cores", self._cores)
-        self._workers[number] = self._daemon(name, WORKER, *words, "--memory", "1g", self.url)
-        return number
-
-    def _wait_for_worker(self, number: int) -> None:
-        self._wait_for(self._workers[number], r"(Successfully registered with master)")
-
-    def _daemon(self, name: str, main_class: str, *words: object) -> QueryProcess:
+    def _daemon(self, name: str, main_class: str, *words: object) -> Daemon:
         env = {
             "JAVA_HOME": str(self._java.home),
             "SPARK_LOCAL_IP": HOST,
@@ -131,20 +124,19 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             "SPARK_DAEMON_JAVA_OPTS": " ".join([*SMALL_JVM, *self._archive]),
             "SPARK_LOCAL_DIRS": str(self.folder / name / "local"),
         }
+        if home := spark_home():
+            env["SPARK_HOME"] = str(home)
         output = self.folder / f"{name}.log"
         output.unlink(missing_ok=True)
         # Not SPARK_CONF_DIR: with a folder on the class path, Java can't use the class archive.
         words = ("--host", HOST, "--properties-file", self.conf / "spark-defaults.conf", *words)
-        return QueryProcess(DAEMON, main_class, *words, output=output, env=env)
+        return Daemon(SPARK_CLASS, main_class, *words, output=output, **env)
 
-    def _wait_for(self, daemon: QueryProcess, pattern: str) -> str:
+    def _wait_for(self, daemon: Daemon, pattern: str) -> str:
         """Wait for a line in the daemon's log, and return the pattern's group."""
 
         def match() -> re.Match[str] | None:
             return re.search(pattern, daemon.output.read_text(errors="replace"))
 
-        try:
-            return str(wait_until(match, START_SECONDS, pattern).group(1))
-        except TimeoutError:
-            end = daemon.output.read_text(errors="replace")[-2000:]
-            raise TimeoutError(f"{daemon.output.name}: not started; its log ends: {end}") from None
+        what = f"`{pattern}` in {daemon.output}"
+        return str(wait_until(match, START_SECONDS, what).group(1))

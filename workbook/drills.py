@@ -238,7 +238,7 @@ class LinesDrill:
             self._processes[name] = self._drivers.take()
             self._processes[name].go(self._query)
         elif name != "worker":
-            self._processes[name] = self._processes[name].again()
+            self._processes[name].restart()
 
     def catch_up(self) -> None:
         """Write more lines until all those from before are published."""

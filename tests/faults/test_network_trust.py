@@ -55,7 +55,7 @@ class Line:
         """Restart what has ended, as a service manager does."""
         self.receiver.keep_up()
         if not self.sender.running:
-            self.sender = self.sender.again()
+            self.sender.restart()
         self.service.keep_up()
 
     def is_up(self, kind: str) -> bool:

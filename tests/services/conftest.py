@@ -15,7 +15,7 @@ import pytest
 from tests.services.databases import UNUSUAL, drop_database, new_database
 from tests.services.secrets import SECRET
 from tutorial_pkg.core.places import work_dir
-from workbook.services import Postgres, S3Server, start_postgres, start_s3
+from workbook.services import Postgres, ServerProcess, start_postgres, start_s3
 
 # Spark's workers have the environment with which Spark was started: before any server is.
 KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": SECRET}
@@ -71,6 +71,6 @@ def database(url: str) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture(scope="module")
-def s3(service_folder: Path) -> Iterator[S3Server]:
+def s3(service_folder: Path) -> Iterator[ServerProcess]:
     with start_s3(service_folder / "s3", KEYS) as server:
         yield server

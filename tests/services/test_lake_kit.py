@@ -17,7 +17,7 @@ from tests.unit.objects.folders import options_of, rows
 from tutorial_pkg import DeltaDataSource, ObjectsDataSource
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from workbook.services import S3Server
+from workbook.services import ServerProcess
 
 pytestmark = pytest.mark.soak  # more than a minute each; notebook 16 has a quick proof
 FEW = 1_000  # rows
@@ -26,12 +26,12 @@ FEW = 1_000  # rows
 class OnServer:
     """`describe` is called for each trial, by the kit, so the server comes by way of the class."""
 
-    server: S3Server
+    server: ServerProcess
     as_server: Server
 
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
-    def use_server(cls, s3: S3Server) -> None:
+    def use_server(cls, s3: ServerProcess) -> None:
         cls.server = s3
         cls.as_server = Server(s3.kill, s3.restart, lambda: [s3.pid])
 

@@ -16,11 +16,11 @@ from tests.unit.delta.test_delta import Query as DeltaQuery
 from tests.unit.objects.folders import Query, options_of, rows, stream
 from tutorial_pkg.connectors.objects.options import WRITE
 from tutorial_pkg.connectors.store import Store
-from workbook.services import S3Server
+from workbook.services import ServerProcess
 
 
 @pytest.fixture
-def bucket(s3: S3Server) -> str:
+def bucket(s3: ServerProcess) -> str:
     """A new address in an existing bucket."""
     url = f"s3://lake/{uuid.uuid4().hex}"
     store_at(url, s3.uri).write("_there", b"")
@@ -31,11 +31,11 @@ def store_at(url: str, endpoint: str, **options: object) -> Store:
     return Store(options_of(url, WRITE, endpoint=endpoint, **options), url)
 
 
-def published(bucket: str, s3: S3Server) -> Counter[str]:
+def published(bucket: str, s3: ServerProcess) -> Counter[str]:
     return Counter(row["value"] for row in rows(bucket, endpoint=s3.uri, format="jsonl"))
 
 
-def ids_of(url: str, s3: S3Server) -> list[int]:
+def ids_of(url: str, s3: ServerProcess) -> list[int]:
     settings = {"endpoint": s3.uri, "allow_http": "true"}
     table = DeltaTable(url, storage_options=settings).to_pyarrow_table()
     return sorted(table.column("id").to_pylist())
@@ -55,7 +55,9 @@ def sometimes(kind: str) -> Callable[[str, str], str | None]:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["lost", "503", "slow", "cut"])
-def test_network_trouble_loses_and_repeats_nothing(s3: S3Server, bucket: str, kind: str) -> None:
+def test_network_trouble_loses_and_repeats_nothing(
+    s3: ServerProcess, bucket: str, kind: str
+) -> None:
     with troubled(s3.uri, sometimes(kind)) as (endpoint, seen):
         query = Query(bucket, endpoint=endpoint)
         run = stream(bucket, endpoint=endpoint, format="jsonl", notes=f"{bucket}-notes")
@@ -76,7 +78,7 @@ def test_network_trouble_loses_and_repeats_nothing(s3: S3Server, bucket: str, ki
 
 @pytest.mark.parametrize("kind", ["full", "interrupted"])
 def test_failed_upload_leaves_nothing_to_see(
-    s3: S3Server, bucket: str, kind: str, caplog: pytest.LogCaptureFixture
+    s3: ServerProcess, bucket: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each failure is logged while the query waits."""
 
@@ -94,7 +96,7 @@ def test_failed_upload_leaves_nothing_to_see(
 
 
 def test_wrong_credentials_are_named(
-    s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+    s3: ServerProcess, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-wrong-secret")
     for work in (
@@ -109,7 +111,7 @@ def test_wrong_credentials_are_named(
         store_at(bucket, s3.uri, **{"store.secret_access_key": "plain"})
 
 
-def test_expired_credentials_end_a_query_that_resumes(s3: S3Server, bucket: str) -> None:
+def test_expired_credentials_end_a_query_that_resumes(s3: ServerProcess, bucket: str) -> None:
     expired: list[str | None] = [None]
     with troubled(s3.uri, lambda *_: expired[0]) as (endpoint, _):
         query = Query(bucket, endpoint=endpoint)
@@ -126,7 +128,7 @@ def test_expired_credentials_end_a_query_that_resumes(s3: S3Server, bucket: str)
         assert read + stream(bucket, run.offset, **options).rows() == ["a", "b"]
 
 
-def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) -> None:
+def test_store_without_conditional_writes_is_refused(s3: ServerProcess, bucket: str) -> None:
     """Two drivers would overwrite each other's batches."""
     with troubled(s3.uri, lambda *_: "unconditional") as (endpoint, _):
         for work in (
@@ -139,7 +141,7 @@ def test_store_without_conditional_writes_is_refused(s3: S3Server, bucket: str) 
     assert not store_at(f"{bucket}/out", s3.uri).find("_manifests/objects")
 
 
-def test_names_of_all_kinds(s3: S3Server, bucket: str) -> None:
+def test_names_of_all_kinds(s3: ServerProcess, bucket: str) -> None:
     store = store_at(bucket, s3.uri)
     names = ["a b", "c%20d", "e%", "f#g?h", "ä", "日本", "x[1]", "{y}", "q'\"", "+", "%2F"]
     for name in names:

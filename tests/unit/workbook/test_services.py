@@ -46,9 +46,6 @@ def test_server_ends_with_its_owner(database_folder: Path) -> None:
     wait_until(lambda: gone(pid), 60, "the end of the server")
 
 
-def test_missing_server_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(services, "PROGRAMS", {"NATS": ("nats-bin", "/nats-server")})
-    with pytest.raises(FileNotFoundError, match="pip install nats-bin"):
-        start_nats(tmp_path)
+def test_missing_server_says_what_to_install() -> None:
+    with pytest.raises(FileNotFoundError, match="pip install no-such-server"):
+        services._program("no-such-server", "/bin/server")
