@@ -6,18 +6,19 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_connector_tests.driver import Driver, Drivers
+from spark_connector_tests.driver import Drivers
 from spark_connector_tests.query_process import wait_until
 from tutorial_pkg import start_spark
 from workbook.inside import newest_frame
@@ -28,6 +29,8 @@ from workbook.senders import Command, kill_a_worker
 
 SECONDS = 300
 PAUSE = 0.1  # seconds between two steps
+DOWN = 2.0  # seconds until the ledger is started again
+CALM = 1.0, 2.0  # seconds, at random, until the next kill: it may hit any step of a batch
 
 
 def with_retries() -> SparkSession:
@@ -36,38 +39,81 @@ def with_retries() -> SparkSession:
     return start_spark("drill", **attempts)
 
 
-@dataclass(frozen=True)
-class Query:
-    """A query for a driver of its own: `function(spark, *arguments)` starts it."""
+class _Drill:
+    """Lines that are written all the time, the kills, and how many lines arrived when.
 
-    function: Callable[..., StreamingQuery]
-    arguments: tuple[Any, ...]
+    A subclass defines `_write(count)`, and `_count()`, which returns a number for each curve: the
+    first one counts the written lines, and the last one those that have arrived.
+    """
 
-    def start(self, spark: SparkSession) -> StreamingQuery:
-        return self.function(spark, *self.arguments)
+    _curves: tuple[tuple[str, str], ...]  # names and colors
+    _step: int  # lines at once
+    _query: Callable[[SparkSession], StreamingQuery]
+    _write: Callable[[int], None]
+    _count: Callable[[], tuple[int, ...]]
 
-
-class History:
-    """Counts over time, from what went in to what came out, and the kills."""
-
-    def __init__(self, *curves: tuple[str, str]) -> None:
-        self._curves = curves
+    def __init__(self, spark: SparkSession, folder: Path, **processes: Any) -> None:
+        self._drivers = Drivers(spark, folder, with_retries)
+        self._drivers.prepare()
+        self._processes = processes
+        self._written = 0
         self._counts: list[tuple[float, ...]] = []
-        self.kills: list[tuple[str, float, float]] = []
+        self._kills: list[tuple[str, float, float]] = []
 
-    def record(self, *counts: int) -> None:
+    def write_lines(self, seconds: float) -> None:
+        """Write up to ten steps of lines per second."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._write_and_count()
+
+    def kill(self, name: str) -> None:
+        """`kill -9` a process by its name, the driver, or a worker that runs a task.
+
+        The outage ends when all that was written before, and something new, has arrived.
+        """
+        self._kills.append((name, time.monotonic(), self._written + 1))
+        if name == "worker":
+            kill_a_worker(self._processes["driver"])
+        else:
+            self._processes[name].kill()
+
+    def restart(self, name: str) -> None:
+        """Start it again; Spark has replaced a worker already."""
+        if name == "driver":
+            self._start_driver()
+        elif name != "worker":
+            self._processes[name].restart()
+
+    def catch_up(self) -> None:
+        """Write more lines until all those from before have arrived."""
+        goal = self._written
+        wait_until(lambda: self._write_and_count() >= goal, SECONDS, f"{goal} lines")
+
+    def _start_driver(self) -> None:
+        driver = self._processes["driver"] = self._drivers.take()
+        Thread(target=driver.go, args=[SimpleNamespace(start=self._query)]).start()
+
+    def _write_and_count(self) -> int:
+        self._write(self._step)
+        time.sleep(PAUSE)
+        return self._arrived()
+
+    def _arrived(self) -> int:
+        """Return how many lines have arrived."""
+        counts = self._count()
         self._counts.append((time.monotonic(), *counts))
+        return counts[-1]
 
-    def record_kill(self, name: str) -> None:
-        """The outage ends when all that went in before, and something new, has come out."""
-        self.kills.append((name, time.monotonic(), self._counts[-1][1] + 1))
+    def _wait_for_all(self) -> None:
+        with suppress(TimeoutError):  # the numbers say what is missing
+            wait_until(lambda: self._arrived() >= self._written, SECONDS, "all lines")
 
-    def draw(self, y: str, alt: str) -> None:
-        """Plot the counts by name and color, and shade the outages."""
+    def _draw(self, y: str, alt: str) -> None:
+        """Plot the counts over time, and shade the outages."""
         figure, axes = chart("seconds", y, height=3.3)
         times, *columns = zip(*self._counts, strict=True)
         seconds = [at - times[0] for at in times]
-        for number, (name, time_of_kill, goal) in enumerate(self.kills):
+        for number, (name, time_of_kill, goal) in enumerate(self._kills):
             start = time_of_kill - times[0]
             ends = (s for s, count in zip(seconds, columns[-1], strict=True) if count >= goal)
             axes.axvspan(start, next(ends, seconds[-1]), color=ORANGE, alpha=0.25, lw=0)
@@ -85,171 +131,109 @@ class History:
 
 # ---- Notebook 13: a query copies a book of the ledger while a shop appends to it -----------------
 
-BLOCK = 10  # orders at once
-MOST_AHEAD = 1_000  # orders that are not copied yet
-MORE = 100  # copies after each kill, before the next one
-DOWN = 2.0  # seconds until the ledger is started again
-CALM = 1.0, 2.0  # seconds, at random, until the next kill: it may hit any step of a batch
-
 
 def copy_book(
     spark: SparkSession,
     source: type[DataSource],
     sink: type[DataSource],
-    address: str,
-    books: Sequence[str],
-    checkpoint: str,
+    orders: dict[str, str],
+    copies: dict[str, str],
 ) -> StreamingQuery:
-    """Copy the first book to the second one, with a learner's source and sink."""
+    """Copy one book to another with a learner's source and sink, which have these options."""
     for connector in (source, sink):
         spark.dataSource.register(connector)
-    reader = spark.readStream.format(source.name()).options(address=address, book=books[0])
-    rows = reader.load().selectExpr("text AS value").repartition(2)
-    writer = rows.writeStream.format(sink.name()).options(address=address, book=books[1])
-    return writer.option("checkpointLocation", checkpoint).start()
+    rows = spark.readStream.format(source.name()).options(**orders).load()
+    texts = rows.selectExpr("text AS value").repartition(2)
+    return texts.writeStream.format(sink.name()).options(**copies).start()
 
 
-class Drill:
+class Drill(_Drill):
     """One drill in `folder`, which must be empty, with two new books of the ledger."""
 
+    _curves = ("orders", GRAY), ("copies", BLUE)
+    _step = 10
+
     def __init__(self, spark: SparkSession, ledger: Ledger, folder: Path) -> None:
-        self._ledger, self._folder = ledger, folder
+        super().__init__(spark, folder, ledger=ledger)
+        self._address, self._checkpoint = ledger.address, str(folder / "checkpoint")
         self._books = [f"{name}-{uuid.uuid4().hex}" for name in ("orders", "copies")]
-        self._drivers = Drivers(spark, folder, with_retries)
-        self._drivers.prepare()  # it starts while its reader reads on
-        self._history = History(("orders", GRAY), ("copies", BLUE))
-        self._ordered = self._copied = self.lost = self.duplicated = 0
+        self.lost = self.duplicated = 0
 
     def run(self, source: type[DataSource], sink: type[DataSource]) -> Drill:
         """Kill the ledger, a worker and the driver, and compare the books.
 
         Raises `TimeoutError` when nothing is copied, `Broken` when the query ends.
         """
-        checkpoint = str(self._folder / "checkpoint")
-        query = Query(copy_book, (source, sink, self._ledger.address, self._books, checkpoint))
-        driver = self._drivers.take()
-        driver.go(query)
+        orders, copies = ({"address": self._address, "book": book} for book in self._books)
+        copies["checkpointLocation"] = self._checkpoint
+        self._query = partial(copy_book, source=source, sink=sink, orders=orders, copies=copies)
+        self._start_driver()
         try:
-            self._kill(driver, "the ledger", self._ledger.kill)
-            time.sleep(DOWN)
-            self._ledger.restart()
-            self._kill(driver, "a worker", lambda: kill_a_worker(driver))
-            self._drivers.prepare()
-            self._kill(driver, "the driver", driver.close)
-            driver = self._drivers.take()
-            start = Thread(target=driver.go, args=[query])  # the shop does not wait for it
-            start.start()
-            while start.is_alive():
-                self._order(driver)
-            self._order_until_copied(driver, self._copied + MORE)
-            with suppress(TimeoutError):  # the numbers say what is missing
-                wait_until(lambda: self._look(driver) >= self._ordered, SECONDS, "all copies")
+            for name in ("ledger", "worker", "driver"):
+                self.write_lines(random.uniform(*CALM))
+                self.catch_up()
+                self.write_lines(random.uniform(*CALM))
+                self.kill(name)
+                if name == "ledger":
+                    time.sleep(DOWN)
+                self.restart(name)
+            self.catch_up()
+            self._wait_for_all()
         finally:
-            driver.close()
-            self._drivers.close()
-        orders, copies = (Counter(entries(self._ledger.address, book)) for book in self._books)
-        self.lost, self.duplicated = (orders - copies).total(), (copies - orders).total()
+            self._processes["driver"].close()
+        written, copied = (Counter(entries(self._address, book)) for book in self._books)
+        self.lost, self.duplicated = (written - copied).total(), (copied - written).total()
         return self
 
     def __repr__(self) -> str:
         mark = "✗" if self.lost or self.duplicated else "✓"
-        killed = ", ".join(name for name, *_ in self._history.kills)
+        killed = ", ".join(name for name, *_ in self._kills)
         return f"{mark} killed: {killed} | orders lost: {self.lost}, duplicated: {self.duplicated}"
 
     def draw(self) -> None:
         """Plot both books over time."""
         alt = "The number of orders rises, except while the ledger is down. The number of copies "
         alt += "follows in steps. It stands still after each of three kills, and then catches up."
-        self._history.draw("entries", alt)
+        self._draw("entries", alt)
 
-    def _kill(self, driver: Driver, name: str, kill: Callable[[], object]) -> None:
-        """Kill some time after there are more copies."""
-        self._order_until_copied(driver, self._copied + MORE)
-        end = time.monotonic() + random.uniform(*CALM)
-        while time.monotonic() < end:
-            self._order(driver)
-        self._history.record_kill(name)
-        kill()
+    def _write(self, count: int) -> None:
+        orders = [f"order {self._written + number:06}" for number in range(count)]
+        append_once(self._address, self._books[0], "shop", str(self._written), orders)
+        self._written += count
 
-    def _order_until_copied(self, driver: Driver, count: int) -> None:
-        wait_until(lambda: self._order(driver) >= count, SECONDS, f"{count} copies")
-
-    def _order(self, driver: Driver) -> int:
-        """Append a block of orders, unless too many are not copied yet; return the copies."""
-        if self._ordered - self._copied < MOST_AHEAD:
-            orders = [f"order {self._ordered + number:06}" for number in range(BLOCK)]
-            memo = str(self._ordered)
-            append_once(self._ledger.address, self._books[0], "shop", memo, orders)
-            self._ordered += BLOCK
-        time.sleep(PAUSE)
-        return self._look(driver)
-
-    def _look(self, driver: Driver) -> int:
-        driver.check()
-        self._copied = int(ask_until_reply(self._ledger.address, f"LAST {self._books[1]}")[0])
-        self._history.record(self._ordered, self._copied)
-        return self._copied
+    def _count(self) -> tuple[int, ...]:
+        self._processes["driver"].check()
+        return self._written, int(ask_until_reply(self._address, f"LAST {self._books[1]}")[0])
 
 
 # ---- Notebook 17: a growing file is sent, received, and published --------------------------------
 
-LINES = 20  # in each step: up to 200 lines per second
 
-
-class LinesDrill:
+class LinesDrill(_Drill):
     """A growing file whose lines end up in a CPU log; every process on the way can be killed.
 
     `sender` follows the file under the name `growing`, `receiver` writes the log, and a driver of
     the drill's own publishes it.
     """
 
+    _curves = ("written", GRAY), ("in the log", GREEN), ("published", BLUE)
+    _step = 20
+
     def __init__(
         self, spark: SparkSession, log: Path, port: int, file: Path, **commands: Command
     ) -> None:
         self._log, self._file, self._folder = log / str(port), file, log.parent
         (self._folder / "drivers").mkdir(parents=True)
-        self._query = Query(network_to_log, (str(self._folder), port, 1))
-        self._drivers = Drivers(spark, self._folder / "drivers", with_retries)
-        self._processes: dict[str, Any] = {**commands, "driver": self._drivers.take()}
-        self._processes["driver"].go(self._query)
-        self._written = 0
-        self._history = History(("written", GRAY), ("in the log", GREEN), ("published", BLUE))
+        super().__init__(spark, self._folder / "drivers", **commands)
+        self._query = partial(network_to_log, folder=str(self._folder), port=port, ports=1)
+        self._start_driver()
         self._write(1_000)
         wait_until(lambda: len(self._published()) == self._written, SECONDS, "the first lines")
         self._drivers.prepare()
 
-    def write_lines(self, seconds: float) -> None:
-        """Write up to 200 lines per second to the file."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self._write_and_count()
-
-    def kill(self, name: str) -> None:
-        """`kill -9` the sender, the receiver, the driver, or a worker that runs a task."""
-        self._history.record_kill(name)
-        if name == "worker":
-            kill_a_worker(self._processes["driver"])
-        else:
-            self._processes[name].kill()
-
-    def restart(self, name: str) -> None:
-        """Start it again; Spark has replaced a worker already."""
-        if name == "driver":
-            self._processes[name] = self._drivers.take()
-            self._processes[name].go(self._query)
-        elif name != "worker":
-            self._processes[name].restart()
-
-    def catch_up(self) -> None:
-        """Write more lines until all those from before are published."""
-        goal = self._written
-        while self._write_and_count() < goal:
-            pass
-
     def lost_and_duplicated(self) -> tuple[int, int]:
         """Wait for the last lines, and return the number of lost and of duplicated ones."""
-        with suppress(TimeoutError):  # the numbers say what is missing
-            wait_until(lambda: self._count() == self._written, SECONDS, "all lines")
+        self._wait_for_all()
         lines = self._published()
         return self._written - len(lines), lines.total() - len(lines)
 
@@ -258,23 +242,16 @@ class LinesDrill:
         alt = "Three rising lines: written, in the log, and published. After the sender or the "
         alt += "receiver is killed, only the written lines go up. After a worker or the driver is "
         alt += "killed, the published lines stand still. Each time they catch up."
-        self._history.draw("lines", alt)
+        self._draw("lines", alt)
 
     def _write(self, count: int) -> None:
         with self._file.open("a") as file:
             file.writelines(f"line {self._written + number:06}\n" for number in range(count))
         self._written += count
 
-    def _write_and_count(self) -> int:
-        self._write(LINES)
-        return self._count()
-
-    def _count(self) -> int:
+    def _count(self) -> tuple[int, ...]:
         line, _ = newest_frame(self._log, "growing")
-        published = len(self._published())
-        self._history.record(self._written, int(line.split()[1]) + 1, published)
-        time.sleep(PAUSE)
-        return published
+        return self._written, int(line.split()[1]) + 1, len(self._published())
 
     def _published(self) -> Counter[str]:
         files = self._folder.glob("out/data.*.csv")

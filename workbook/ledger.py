@@ -48,176 +48,142 @@ What to be prepared for:
   reply may have been carried out, or not.
 - An APPEND is carried out only while its connection is open. When you have closed the connection,
   it has been carried out, or it never will be.
-- Names and memos are words of at most 100 letters. A line has at most 1,000 bytes, and an APPEND at
-  most 10,000 lines. A connection is closed after a minute of silence.
+- Names and memos are words. A line has at most 1,000 bytes, and an APPEND 1 to 10,000 lines.
 """
 
 from __future__ import annotations
 
-import itertools
-import signal
+import json
+import select
 import socket
 import socketserver
-import sqlite3
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
-from select import select
 from typing import BinaryIO, Self
 
 from tutorial_pkg.core.places import LOOPBACK
-from tutorial_pkg.core.waiting import Answer, Tries
+from tutorial_pkg.core.waiting import Tries
 from workbook.services import ServerProcess
 
 DOCUMENTATION = __doc__
 PAGE_ENTRIES = 50
-MOST_LINES, MOST_BYTES, MOST_LETTERS = 10_000, 1_000, 100
-SILENCE_SECONDS = PATIENCE_SECONDS = 60
+MOST_LINES, MOST_BYTES = 10_000, 1_000
 BUSY_SECONDS, SLOW_SECONDS = 0.05, 0.3
 
 # The reply may be BUSY, late, missing or cut.
 BUSY, SLOW, LOST, CUT = "busy", "slow", "lost", "cut"
 Trouble = Callable[[str], str]  # by the request's first line; an empty text for none
 
-_TABLES = """
-PRAGMA journal_mode = WAL;
-CREATE TABLE IF NOT EXISTS entries (book TEXT, number INT, text TEXT, PRIMARY KEY (book, number));
-CREATE TABLE IF NOT EXISTS memos (book TEXT, writer TEXT, memo TEXT, PRIMARY KEY (book, writer));
-"""
-
 
 class Books:
-    """The data on disk, for several threads."""
+    """Entries and memos, in memory and in a file. Hold `lock` to use them for several steps."""
 
     def __init__(self, file: Path) -> None:
-        self._lock = threading.RLock()
-        self._database = sqlite3.connect(file, check_same_thread=False)
-        self._database.executescript(_TABLES)
-
-    def answer(self, words: list[str], lines: list[str], gone: Callable[[], bool]) -> str:
-        """Carry out a request in one transaction, and return the reply.
-
-        Raises `ValueError` if the request is wrong, and `ConnectionError` if the client of an
-        APPEND is gone. One that closes its connection later finds the memo, because it has to wait
-        for the lock.
-        """
-        with self._lock:
-            match words:
-                case ["LAST", book]:
-                    return f"OK {self.last(book)}\n"
-                case ["PAGE", book, page] if page.isdecimal():
-                    entries = self._page(book, int(page))
-                    return f"OK {len(entries)}\n" + "".join(f"{n} {text}\n" for n, text in entries)
-                case ["MEMO", book, writer]:
-                    query = "SELECT memo FROM memos WHERE book = ? AND writer = ?"
-                    row = self._database.execute(query, (book, writer)).fetchone()
-                    return f"OK {row[0] if row else '-'}\n"
-                case ["APPEND", book, writer, memo, _]:
-                    if gone():
-                        raise ConnectionError("the client is gone")
-                    return f"OK {self.append(book, writer, memo, lines)}\n"
-        raise ValueError("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
-
-    def close(self) -> None:
-        with self._lock:
-            self._database.close()
+        self.lock = threading.RLock()
+        self.entries = defaultdict[str, list[str]](list)
+        self.memos = dict[tuple[str, str], str]()
+        self._file = file.open("a+")
+        self._file.seek(0)
+        for line in self._file:
+            with suppress(ValueError):  # a kill has cut it short
+                self._remember(*json.loads(line))
 
     def last(self, book: str) -> int:
-        query = "SELECT coalesce(max(number), 0) FROM entries WHERE book = ?"
-        with self._lock:
-            return int(self._database.execute(query, (book,)).fetchone()[0])
-
-    def _page(self, book: str, page: int) -> list[tuple[int, str]]:
-        query = "SELECT number, text FROM entries WHERE book = ? AND number <= ? ORDER BY 1 DESC"
-        newest = self.last(book) - page * PAGE_ENTRIES
-        return self._database.execute(f"{query} LIMIT {PAGE_ENTRIES}", (book, newest)).fetchall()
+        return len(self.entries[book])
 
     def append(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
-        insert = "INSERT OR REPLACE INTO memos VALUES (?, ?, ?)"
-        with self._lock, self._database:
-            last = self.last(book)
-            rows = [(book, number, line) for number, line in enumerate(lines, start=last + 1)]
-            self._database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
-            self._database.execute(insert, (book, writer, memo))
-        return last + len(lines)
+        """Append the lines and store their memo in one step; return the last one's number."""
+        with self.lock:
+            self._file.write("\n" + json.dumps([book, writer, memo, lines]))
+            self._file.flush()
+            self._remember(book, writer, memo, lines)
+            return self.last(book)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _remember(self, book: str, writer: str, memo: str, lines: list[str]) -> None:
+        self.entries[book] += lines
+        self.memos[book, writer] = memo
 
 
 class LedgerHandler(socketserver.StreamRequestHandler):
-    """A client's connection: request after request."""
+    """A client's connection: request after request, until an error ends it."""
 
-    timeout = SILENCE_SECONDS
     server: LedgerServer
 
     def handle(self) -> None:
-        with suppress(OSError):  # the client is gone, or silent
-            while (line := self._line()).endswith("\n") and self._answer(line[:-1]):
-                pass
+        with suppress(OSError):  # the client is gone
+            try:
+                while True:
+                    self._reply()
+            except ValueError as error:  # the next request may begin anywhere
+                self.wfile.write(f"NO {error}\n".encode())
+
+    def _reply(self) -> None:
+        """Read a request, and reply to it."""
+        request = self._line()
+        words = request.split(" ")
+        count = int(words[-1]) if words[0] == "APPEND" and words[-1].isdecimal() else 0
+        lines = [self._line() for _ in range(count)]
+        trouble = self.server.trouble(request)
+        if trouble == BUSY:
+            self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
+            return
+        if trouble == SLOW:
+            time.sleep(SLOW_SECONDS)
+        with self.server.books.lock:
+            first, *others = self._carry_out(words, lines)
+        reply = "".join(f"{line}\n" for line in (f"OK {first}", *others)).encode()
+        if trouble == CUT:
+            self.wfile.write(reply[: len(reply) // 2])
+        if trouble in (CUT, LOST):
+            raise ConnectionError("in trouble")
+        self.wfile.write(reply)
 
     def _line(self) -> str:
-        return self.rfile.readline(MOST_BYTES + 1).decode(errors="replace")
+        line = self.rfile.readline(MOST_BYTES + 1)
+        if not line:
+            raise ConnectionError("the client is gone")
+        if not line.endswith(b"\n"):
+            raise ValueError(f"expected whole lines of at most {MOST_BYTES} bytes")
+        return line[:-1].decode(errors="replace")
 
-    def _answer(self, request: str) -> bool:
-        """Reply to a request; return whether the connection stays open."""
-        try:
-            words, lines = self._read(request)
-            trouble = self.server.trouble(request)
-            if trouble == BUSY:
-                self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
-                return True
-            if trouble == SLOW:
-                time.sleep(SLOW_SECONDS)
-            reply = self.server.books.answer(words, lines, self._gone).encode()
-        except ValueError as error:
-            self.wfile.write(f"NO {error}\n".encode())
-            return False  # the next request may begin anywhere
-        if trouble in (LOST, CUT):
-            self.wfile.write(reply[: len(reply) // 2] if trouble == CUT else b"")
-            return False
-        self.wfile.write(reply)
-        return True
-
-    def _read(self, request: str) -> tuple[list[str], list[str]]:
-        """Return the words of a request, and the lines that follow it. Raises `ValueError`."""
-        words, lines = request.split(" "), []
-        if "" in words or max(map(len, words)) > MOST_LETTERS:
-            raise ValueError(f"expected words of 1 to {MOST_LETTERS} letters")
-        if words[0] == "APPEND":
-            if not words[-1].isdecimal() or not 1 <= int(words[-1]) <= MOST_LINES:
-                raise ValueError(f"APPEND takes 1 to {MOST_LINES} lines")
-            lines = [self._line() for _ in range(int(words[-1]))]
-            if not all(line.endswith("\n") for line in lines):
-                raise ValueError(f"expected whole lines of at most {MOST_BYTES} bytes")
-        return words, [line[:-1] for line in lines]
-
-    def _gone(self) -> bool:
-        """Whether the client has closed the connection."""
-        readable, _, _ = select([self.connection], [], [], 0)
-        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+    def _carry_out(self, words: list[str], lines: list[str]) -> list[object]:
+        """Carry out a request while no other thread does; return what follows OK."""
+        books = self.server.books
+        match words:
+            case ["LAST", book]:
+                return [books.last(book)]
+            case ["PAGE", book, page] if page.isdecimal():
+                newest = books.last(book) - PAGE_ENTRIES * int(page)
+                numbers = range(newest, 0, -1)[:PAGE_ENTRIES]
+                return [len(numbers), *(f"{n} {books.entries[book][n - 1]}" for n in numbers)]
+            case ["MEMO", book, writer]:
+                return [books.memos.get((book, writer), "-")]
+            case ["APPEND", book, writer, memo, _] if 1 <= len(lines) <= MOST_LINES:
+                # A client that closes its connection later finds the memo.
+                readable, _, _ = select.select([self.connection], [], [], 0)
+                if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                    raise ConnectionError("the client is gone")
+                return [books.append(book, writer, memo, lines)]
+        raise ValueError("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
 
 
 def no_trouble(request: str) -> str:
     return ""
 
 
-def usual_trouble() -> Trouble:
-    """Return some of each kind, by the number of the request."""
-    numbers = itertools.count(1)
-
-    def trouble(request: str) -> str:
-        number = next(numbers)
-        turns = ((7, BUSY), (11, CUT), (13, LOST), (17, SLOW))
-        return next((name for every, name in turns if number % every == 0), "")
-
-    return trouble
-
-
 class LedgerServer(socketserver.ThreadingTCPServer):
     """A ledger in this process, on `port` of the loopback; 0 finds a free one.
 
-    It serves while it is used as a context manager.
+    As a context manager it serves in a thread.
     """
 
     allow_reuse_address = daemon_threads = True
@@ -247,7 +213,7 @@ class Ledger(ServerProcess):
 
     def __init__(self, folder: Path, port: int) -> None:
         self.address = f"{LOOPBACK}:{port}"
-        command = [sys.executable, "-m", __name__, Path(folder).resolve(), port]
+        command = [sys.executable, "-m", __name__, folder / "books", port]
         super().__init__(folder, command, port, self.address)
 
 
@@ -273,7 +239,8 @@ def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
             raise ValueError(rest)
         if kind == "BUSY":
             raise OSError(f"the ledger is busy for {rest} s")
-        return [rest, *(_read_line(stream) for _ in range(int(rest) if line[:4] == "PAGE" else 0))]
+        count = int(rest) if line.startswith("PAGE") else 0
+        return [rest, *(_read_line(stream) for _ in range(count))]
 
 
 def _read_line(stream: BinaryIO) -> str:
@@ -285,35 +252,29 @@ def _read_line(stream: BinaryIO) -> str:
 
 def ask_until_reply(address: str, line: str) -> list[str]:
     """Send a request that changes nothing, again and again, until there is a reply."""
-    return _retry(lambda: request(address, line))
+    tries = Tries(lambda error: isinstance(error, OSError), seconds=60, pause=BUSY_SECONDS)
+    return tries.patiently(lambda: request(address, line))
 
 
 def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
     """Append the lines once, even if replies get lost. Each call needs a new memo."""
-
-    def work() -> None:
-        if request(address, f"MEMO {book} {writer}") != [memo]:
+    while ask_until_reply(address, f"MEMO {book} {writer}") != [memo]:
+        with suppress(OSError):
             request(address, f"APPEND {book} {writer} {memo} {len(lines)}", lines)
-
-    _retry(work)
-
-
-def _retry(work: Callable[[], Answer]) -> Answer:
-    may_pass = lambda error: isinstance(error, OSError)  # noqa: E731
-    return Tries(may_pass, PATIENCE_SECONDS, BUSY_SECONDS).patiently(work)
 
 
 def entries(address: str, book: str) -> list[str]:
     """Return the texts of a book, from its first entry on."""
     texts: dict[int, str] = {}
-    page, lines = 0, [""]
-    while lines:
-        _, *lines = ask_until_reply(address, f"PAGE {book} {page}")
+    page = 0
+    while lines := ask_until_reply(address, f"PAGE {book} {page}")[1:]:
         texts |= {int(number): text for number, _, text in (line.partition(" ") for line in lines)}
         page += 1
     return [texts[number] for number in sorted(texts)]
 
 
 if __name__ == "__main__":
-    with LedgerServer(Path(sys.argv[1]) / "ledger.db", int(sys.argv[2]), usual_trouble()):
-        signal.pause()
+    # Every seventeenth time the same, so that each kind of request meets each trouble.
+    usual = cycle(["", "", "", "", "", "", BUSY, "", "", "", CUT, "", LOST, "", "", "", SLOW])
+    file, port = sys.argv[1:]
+    LedgerServer(Path(file), int(port), lambda request: next(usual)).serve_forever()
