@@ -136,18 +136,19 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100) -> None:
     Raises `RuntimeError` when the query fails, and `TimeoutError` after that many `seconds`.
     """
     alt = "Bars for each batch: its number of rows, and the milliseconds that it took."
-    handle = DisplayHandle()
-    _show(batch_bars([]), alt, handle.display)
-    end = time.monotonic() + seconds
+    handle, count, end = DisplayHandle(), 0, time.monotonic() + seconds
     batches: dict[int, StreamingQueryProgress] = {}
-    while (count := sum(batch.numInputRows for batch in batches.values())) < rows:
+    _show(batch_bars([]), alt, handle.display)
+    while count < rows:
         if not query.isActive:
             raise RuntimeError(f"the query has stopped: {last_error(query) or 'no error'}")
         if time.monotonic() > end:
             raise TimeoutError(f"{count} of {rows} rows were read within {seconds:g} s")
         time.sleep(REDRAW_SECONDS)
         batches.update({batch.batchId: batch for batch in query.recentProgress})
-        _show(batch_bars(list(batches.values())), alt, handle.update)
+        last, count = count, sum(batch.numInputRows for batch in batches.values())
+        if count > last:  # drawing without news would only delay Spark's next report
+            _show(batch_bars(list(batches.values())), alt, handle.update)
 
 
 def batch_bars(batches: list[StreamingQueryProgress]) -> Figure:
@@ -173,28 +174,22 @@ PHASES = {  # of a batch, in their order
     "addBatch": ORANGE,
     "commitOffsets": BLUE,
 }
+BATCHES = 7  # the first one is not drawn
 SMALLEST_NAMED = 0.04  # of the sum of all times: smaller parts have no room for a name
 
 
-def dashboard(metrics: QueryMetrics, name: str, batches: int = 7, seconds: float = 300) -> None:
-    """Draw the query's batches, except the first one, until there are that many.
-
-    Raises `TimeoutError` after that many `seconds`.
-    """
-    handle = DisplayHandle()
+def dashboard(metrics: QueryMetrics, name: str) -> None:
+    """Draw the query's batches, except the first one, until there are seven, or for 5 minutes."""
+    handle, count, end = DisplayHandle(), 0, time.monotonic() + 300
     _show(query_panels([]), "No batches yet.", handle.display)
-    end, count = time.monotonic() + seconds, 0
-    while count < batches:
-        if time.monotonic() > end:
-            raise TimeoutError(f"{name}: {count} of {batches} batches within {seconds:g} s")
+    while count < BATCHES and time.monotonic() < end:
         time.sleep(REDRAW_SECONDS)
         query = metrics.query(name)
-        if query.batches_total == count:  # drawing would only delay Spark's next report
-            continue
-        count = query.batches_total
-        figure = query_panels(query.batches[1:batches])
-        alt = "Bars for each batch: " + " | ".join(axis.get_title() for axis in figure.axes)
-        _show(figure, alt, handle.update)
+        if query.batches_total > count:
+            count = query.batches_total
+            figure = query_panels(query.batches[1:BATCHES])
+            alt = "Bars for each batch: " + " | ".join(axis.get_title() for axis in figure.axes)
+            _show(figure, alt, handle.update)
 
 
 def query_panels(batches: Sequence[BatchMetrics]) -> Figure:

@@ -73,7 +73,7 @@ class ServerProcess(Daemon):
 
     @property
     def pid(self) -> int:
-        return psutil.Process(super().pid).children()[0].pid
+        return int(psutil.Process(super().pid).children()[0].pid)
 
     def restart(self) -> None:
         super().restart()
