@@ -66,21 +66,22 @@ def chart(x: str, y: str, height: float = 2.8, panels: int = 1) -> tuple[Figure,
     return figure, axes
 
 
-def picture(figure: Figure, alt: str) -> None:
+def picture(figure: Figure, alt: str, show: Callable[..., object] = display) -> None:
     """Show the figure as a PNG with an alternative text, and close it.
 
     `alt` says in a sentence or two what the figure shows, for readers who can't see it. Name
     nothing that differs between runs: the text is stored, and a test compares it.
     """
-    _show(figure, alt, display)
+    bundle = {"image/png": png(figure), "text/plain": alt}
+    show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
 
 
-def _show(figure: Figure, alt: str, show: Callable[..., object]) -> None:
-    plt.close(figure)  # otherwise the end of the cell would show it once more
+def png(figure: Figure) -> str:
+    """Return the figure in Base64, and close it, or else the end of the cell would show it."""
+    plt.close(figure)
     file = BytesIO()
     figure.savefig(file, format="png")
-    bundle = {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
-    show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
+    return b64encode(file.getvalue()).decode()
 
 
 def draw_arrivals(
@@ -138,7 +139,7 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100) -> None:
     alt = "Bars for each batch: its number of rows, and the milliseconds that it took."
     handle, count, end = DisplayHandle(), 0, time.monotonic() + seconds
     batches: dict[int, StreamingQueryProgress] = {}
-    _show(batch_bars([]), alt, handle.display)
+    picture(batch_bars([]), alt, handle.display)
     while count < rows:
         if not query.isActive:
             raise RuntimeError(f"the query has stopped: {last_error(query) or 'no error'}")
@@ -148,7 +149,7 @@ def watch(query: StreamingQuery, rows: int, seconds: float = 100) -> None:
         batches.update({batch.batchId: batch for batch in query.recentProgress})
         last, count = count, sum(batch.numInputRows for batch in batches.values())
         if count > last:  # drawing without news would only delay Spark's next report
-            _show(batch_bars(list(batches.values())), alt, handle.update)
+            picture(batch_bars(list(batches.values())), alt, handle.update)
 
 
 def batch_bars(batches: list[StreamingQueryProgress]) -> Figure:
@@ -181,7 +182,7 @@ SMALLEST_NAMED = 0.04  # of the sum of all times: smaller parts have no room for
 def dashboard(metrics: QueryMetrics, name: str) -> None:
     """Draw the query's batches, except the first one, until there are seven, or for 5 minutes."""
     handle, count, end = DisplayHandle(), 0, time.monotonic() + 300
-    _show(query_panels([]), "No batches yet.", handle.display)
+    picture(query_panels([]), "No batches yet.", handle.display)
     while count < BATCHES and time.monotonic() < end:
         time.sleep(REDRAW_SECONDS)
         query = metrics.query(name)
@@ -189,7 +190,7 @@ def dashboard(metrics: QueryMetrics, name: str) -> None:
             count = query.batches_total
             figure = query_panels(query.batches[1:BATCHES])
             alt = "Bars for each batch: " + " | ".join(axis.get_title() for axis in figure.axes)
-            _show(figure, alt, handle.update)
+            picture(figure, alt, handle.update)
 
 
 def query_panels(batches: Sequence[BatchMetrics]) -> Figure:

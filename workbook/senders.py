@@ -53,13 +53,10 @@ def wait_for_listener(port: int, query: Any) -> None:
 
     Raises `TimeoutError`, or `RuntimeError` if the `query` that should listen has ended.
     """
-
-    def listens() -> bool:
-        if is_free(port) and not query.isActive:
-            raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
-        return not is_free(port)
-
-    wait_until(listens, 60, f"a listener on port {port}")
+    what = f"a listener on port {port}"
+    wait_until(lambda: not is_free(port) or not query.isActive, 60, what)
+    if is_free(port):
+        raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
 
 
 class Command(Daemon):

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 from workbook.batches import post
 
 ORDERS = 200
-SECONDS_PER_FILE = 20
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
-
+SECOND, PER_FILE = timedelta(seconds=1), timedelta(seconds=20)
 
 Order = namedtuple("Order", "time id")
 Payment = namedtuple("Payment", "paid order")
@@ -55,9 +53,7 @@ def _at(second: int) -> datetime:
 
 
 def _in_files(rows: Sequence[Any]) -> list[list[Any]]:
-    files: list[list[Any]] = []
+    files: list[list[Any]] = [[] for _ in range((max(rows)[0] - START) // PER_FILE + 1)]
     for row in sorted(rows):
-        number = (row[0] - START) // (SECONDS_PER_FILE * SECOND)
-        files += [[] for _ in range(len(files), number + 1)]
-        files[number].append(row)
+        files[(row[0] - START) // PER_FILE].append(row)
     return files

@@ -10,18 +10,17 @@ N. A busy service responds with 503, or with 429 and the seconds in Retry-After.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
 
 from tutorial_pkg.core.places import LOOPBACK
 from workbook.plots import BLUE, ORANGE, RED, chart, picture
 
-PAGE = 100  # readings
 POLL = 0.05  # seconds until `close` has an effect
 
 
@@ -36,12 +35,12 @@ class Answered(NamedTuple):
 class Weather:
     """The service at `url`, in a thread of this process, until `close`."""
 
-    def __init__(self, page: int = PAGE) -> None:
+    def __init__(self, page: int = 100) -> None:
+        self.page = page
         self.requests: list[Answered] = []
         self.readings: dict[str, list[float]] = defaultdict(list)
         self.alarms_by_key: dict[str, dict[object, str]] = defaultdict(dict)
-        self.refusals: deque[tuple[int, dict[str, str]]] = deque()
-        self.most = page
+        self.refusals: deque[tuple[int, int | None]] = deque()
         handler = type("Handler", (_Handler,), {"service": self})
         self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
         threading.Thread(target=self._server.serve_forever, args=[POLL], daemon=True).start()
@@ -51,10 +50,9 @@ class Weather:
         """Add readings of a station."""
         self.readings[station].extend(degrees)
 
-    def busy(self, times: int, status: int = 503, retry_after: int | None = None) -> None:
+    def busy(self, times: int, status: int, retry_after: int | None = None) -> None:
         """Refuse the next `times` requests with `status`."""
-        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-        self.refusals.extend([(status, headers)] * times)
+        self.refusals.extend([(status, retry_after)] * times)
 
     def alarms(self, station: str) -> list[str]:
         """Return the alarms, without repetitions of a key."""
@@ -80,58 +78,45 @@ def draw_requests(requests: Sequence[Answered]) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     service: Weather
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        station, _, what = url.path.strip("/").partition("/")
-        start = parse_qs(url.query).get("from", ["0"])[0]
-        if self._refused():
-            return
-        if what != "readings" or not start.isdecimal():
-            self._answer(404, {"error": "GET /STATION/readings?from=N"})
-            return
-        first = int(start)
-        degrees = self.service.readings[station][first : first + self.service.most]
-        readings = [
-            {"id": f"{station}-{number}", "degrees": one}
-            for number, one in enumerate(degrees, start=first)
-        ]
-        end = first + len(readings)
-        self._answer(200, {"readings": readings, "next": end})
+        if match := self._match(r"/([^/]+)/readings\?from=(\d+)"):
+            station, start = match[1], int(match[2])
+            degrees = self.service.readings[station][start : start + self.service.page]
+            readings = [
+                {"id": f"{station}-{number}", "degrees": one}
+                for number, one in enumerate(degrees, start)
+            ]
+            self._respond(200, {"readings": readings, "next": start + len(readings)})
 
     def do_POST(self) -> None:
-        station, _, what = self.path.strip("/").partition("/")
-        text = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode(errors="replace")
-        if self._refused():
-            return
-        if what != "alarms":
-            self._answer(404, {"error": "POST /STATION/alarms, a text"})
-            return
-        alarms = self.service.alarms_by_key[station]
-        key = self.headers["Idempotency-Key"] or object()
-        new = key not in alarms
-        alarms.setdefault(key, text)
-        self._answer(201 if new else 200, {"new": new})
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if match := self._match(r"/([^/]+)/alarms"):
+            alarms = self.service.alarms_by_key[match[1]]
+            key = self.headers["Idempotency-Key"] or object()
+            is_new = key not in alarms
+            alarms.setdefault(key, text)
+            self._respond(201 if is_new else 200, {"new": is_new})
 
-    def _refused(self) -> bool:
-        """Refuse the request if the service is busy."""
-        if not self.service.refusals:
-            return False
-        status, headers = self.service.refusals.popleft()
-        self._answer(status, {"error": "busy"}, headers)
-        return True
+    def _match(self, pattern: str) -> re.Match[str] | None:
+        """Match the path, or respond that it is wrong, or that the service is busy."""
+        match = re.fullmatch(pattern, self.path)
+        if self.service.refusals:
+            status, retry_after = self.service.refusals.popleft()
+            self._respond(status, {"error": "busy"}, retry_after)
+        elif match:
+            return match
+        else:
+            self._respond(404, {"error": "expected /STATION/readings?from=N or /STATION/alarms"})
+        return None
 
-    def _answer(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
-        body = json.dumps(content).encode()
+    def _respond(self, status: int, content: Any, retry_after: int | None = None) -> None:
         self.service.requests.append(Answered(time.monotonic(), self.path, status))
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
+        if retry_after is not None:
+            self.send_header("Retry-After", str(retry_after))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(json.dumps(content).encode())
 
     def log_message(self, *_: object) -> None:
         """Print nothing: `requests` has everything."""

@@ -7,18 +7,15 @@ runs these queries and stores the results in `watermark.json` and `crash.json`. 
 
 from __future__ import annotations
 
-import base64
 import json
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import anywidget
 import traitlets
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from workbook.plots import BLUE, GRAY, GREEN, ORANGE, RED, chart
+from workbook.plots import BLUE, GRAY, GREEN, ORANGE, RED, chart, png
 
 HERE = Path(__file__).parent
 
@@ -31,16 +28,12 @@ class Explainer(anywidget.AnyWidget):
 
     def __init__(self, title: str, data: dict[str, Any], still: Figure, alt: str) -> None:
         super().__init__(data=data)
-        image = BytesIO()
-        still.savefig(image, format="png")
-        plt.close(still)
         self._alt = {"image/png": {"alt": alt}}
-        self._title, self._still = title, base64.b64encode(image.getvalue()).decode()
+        self._image = {"image/png": png(still), "text/plain": title}
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         widget, metadata = super()._repr_mimebundle_(**options) or ({}, {})
-        image = {"image/png": self._still, "text/plain": self._title}
-        return {**widget, **image}, {**metadata, **self._alt}
+        return {**widget, **self._image}, {**metadata, **self._alt}
 
 
 def recorded(name: str) -> Any:
@@ -100,50 +93,44 @@ def _watermark_still(run: dict[str, Any]) -> Figure:
 LINES = [f"line {number}" for number in range(1, 6)]  # the first one is an earlier batch's
 
 
-class Step(NamedTuple):
-    """A step of a batch: its name, its effects, and how a restart repairs a kill at this step."""
-
-    name: str
-    happened: str
-    repair: str
-
-
-STEPS = {  # by the point of the crash
-    "logged": Step(
+# The steps of a batch, by the point of the crash: the step's name, its effects, and how a restart
+# repairs a kill at this step.
+STEPS = {
+    "logged": (
         "logged",
         "The lines are in the source's log, on disk. No batch has them yet.",
         "The new query asked the source how far its log goes, and planned the batch.",
     ),
-    "staging": Step(
+    "staging": (
         "planned",
         "offsets/2 says how far the batch goes. Its tasks write to files that no reader looks at.",
         "offsets/2 is there and commits/2 is not. So Spark ran the batch again, with the same "
         "offsets. What the dead tasks had left was removed.",
     ),
-    "staged": Step(
+    "staged": (
         "staged",
         "The tasks are done, and all lines are staged. The sink's commit begins.",
         "No record named the staged files. Spark ran the batch again, and they were removed.",
     ),
-    "recorded": Step(
+    "recorded": (
         "recorded",
         "One rename has put the record in place. It says which staged lines go where, and that "
         "batch 2 is done. From now on the batch is in.",
         "Spark ran the batch again. The sink's commit first carried out the record that it found, "
         "then recognized the batch.",
     ),
-    "half_applied": Step(
+    "half_applied": (
         "half applied",
         "Readers see the lines of one task, but not yet those of the other.",
         "Spark ran the batch again. The sink's commit first carried out the rest of the record, "
         "then recognized the batch.",
     ),
-    "applied": Step(
+    "applied": (
         "applied",
         "Readers see all lines, and the staged files are gone. commits/2 is not there yet.",
         "Spark ran the batch again. The sink recognized it, and wrote nothing.",
     ),
-    "committed": Step(
+    "committed": (
         "committed",
         "commits/2 is there: the batch is done.",
         "There was nothing to repeat.",
@@ -158,12 +145,13 @@ class CrashExplainer(Explainer):
 def crash_explainer() -> CrashExplainer:
     """Return the explainer that steps through a micro-batch and kills its query."""
     runs = recorded("crash")
-    texts = [step._asdict() for step in STEPS.values()]
+    keys = "name", "happened", "repair"
+    texts = (dict(zip(keys, step, strict=True)) for step in STEPS.values())
     data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": LINES}
-    alt = (
-        "Seven steps of a batch. A query killed in the first four has shown one line of five, then"
+    alt = "Seven steps of a batch. A query killed in the first four has shown one line of five, "
+    alt += (
+        "then three, and then all. Wherever it is killed, readers see all five after the restart."
     )
-    alt += " three, and then all. Wherever it is killed, readers see all five after the restart."
     return CrashExplainer("The crash, to play with", data, _crash_still(runs), alt)
 
 
@@ -183,7 +171,7 @@ def _crash_still(runs: list[dict[str, Any]]) -> Figure:
     axes.axvline(2.5, color="black", ls="--")
     axes.text(2.5, -0.75, "the record is in place", ha="center")
     axes.set(xlim=(-0.5, len(runs) - 0.5), ylim=(3.6, -0.6))
-    axes.set_xticks(range(len(runs)), [step.name for step in STEPS.values()])
+    axes.set_xticks(range(len(runs)), [name for name, *_ in STEPS.values()])
     axes.set_yticks(range(len(counts)), list(counts))
     axes.grid(visible=False)
     return figure

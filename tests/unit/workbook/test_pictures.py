@@ -7,22 +7,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 import matplotlib
-import pytest
 from matplotlib import pyplot as plt
 
 from tutorial_pkg.observe import BatchMetrics
-from workbook import explainers, plots
+from workbook import explainers
 from workbook.plots import chart, picture, query_panels
 
 matplotlib.use("Agg")
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-def test_picture_has_an_alternative_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_has_an_alternative_text() -> None:
     shown: list[Any] = []
-    monkeypatch.setattr(plots, "display", lambda *args, **more: shown.append((*args, more)))
     figure, _ = chart("seconds", "rows")
-    picture(figure, alt="Nothing at all.")
+    show = lambda *args, **more: shown.append((*args, more))  # noqa: E731
+    picture(figure, "Nothing at all.", show)
     [(bundle, more)] = shown
     assert bundle["image/png"].startswith("iVBOR")
     assert bundle["text/plain"] == more["metadata"]["image/png"]["alt"] == "Nothing at all."
