@@ -13,9 +13,8 @@ from workbook.solved import progress
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command."""
     parser = argparse.ArgumentParser(prog="python -m workbook")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("progress", help="which exercises are solved, and the next one")
-    commands.add_parser("cluster", help="Spark's own cluster here, until Ctrl-C")
+    text = "progress: which exercises are solved; cluster: Spark's own cluster here, until Ctrl-C"
+    parser.add_argument("command", choices=["progress", "cluster"], help=text)
     if parser.parse_args(arguments).command == "progress":
         print(progress())
     else:

@@ -59,7 +59,10 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             "spark.authenticate": "true",
             "spark.authenticate.secret": secrets.token_hex(16),
         }
-        self.conf = self._write_conf()
+        self.conf = self.folder / "conf"
+        self.conf.mkdir(mode=0o700, parents=True, exist_ok=True)
+        text = "".join(f"{name} {value}\n" for name, value in self._secret.items())
+        replace_file(self.conf / "spark-defaults.conf", text, mode=0o600)
         self._java = find_java()
         self._archive = archive_options(self._java)
         self._workers: dict[int, Daemon] = {}
@@ -67,9 +70,6 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         self.url = self._wait_for(self._master, r"Starting Spark master at (spark://\S+)")
         self.ui = self._wait_for(self._master, r"MasterWebUI.* (http://\S+)")
         self.add_worker(workers)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def workers(self) -> list[int]:
@@ -104,16 +104,9 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
         """
         self._workers[number or self.workers[0]].close()
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         for daemon in (*self._workers.values(), self._master):
             daemon.close()
-
-    def _write_conf(self) -> Path:
-        conf = self.folder / "conf"
-        conf.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = "".join(f"{name} {value}\n" for name, value in self._secret.items())
-        replace_file(conf / "spark-defaults.conf", text, mode=0o600)
-        return conf
 
     def _daemon(self, name: str, main_class: str, *words: object) -> Daemon:
         env = {
@@ -134,9 +127,6 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
 
     def _wait_for(self, daemon: Daemon, pattern: str) -> str:
         """Wait for a line in the daemon's log, and return the pattern's group."""
-
-        def match() -> re.Match[str] | None:
-            return re.search(pattern, daemon.output.read_text(errors="replace"))
-
-        what = f"`{pattern}` in {daemon.output}"
-        return str(wait_until(match, START_SECONDS, what).group(1))
+        log, what = daemon.output, f"`{pattern}` in {daemon.output}"
+        match = wait_until(lambda: re.search(pattern, log.read_text()), START_SECONDS, what)
+        return str(match.group(1))

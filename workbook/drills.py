@@ -7,7 +7,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -19,7 +18,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.driver import Drivers
-from spark_connector_tests.query_process import wait_until
+from spark_connector_tests.query_process import wait_for, wait_until
 from tutorial_pkg import start_spark
 from workbook.inside import newest_frame
 from workbook.ledger import Ledger, append_once, ask_until_reply, entries
@@ -46,8 +45,10 @@ class _Drill:
     first one counts the written lines, and the last one those that have arrived.
     """
 
-    _curves: tuple[tuple[str, str], ...]  # names and colors
     _step: int  # lines at once
+    _curves: tuple[tuple[str, str], ...]  # names and colors
+    _y: str  # what the picture shows
+    _alt: str
     _query: Callable[[SparkSession], StreamingQuery]
     _write: Callable[[int], None]
     _count: Callable[[], tuple[int, ...]]
@@ -104,13 +105,9 @@ class _Drill:
         self._counts.append((time.monotonic(), *counts))
         return counts[-1]
 
-    def _wait_for_all(self) -> None:
-        with suppress(TimeoutError):  # the numbers say what is missing
-            wait_until(lambda: self._arrived() >= self._written, SECONDS, "all lines")
-
-    def _draw(self, y: str, alt: str) -> None:
+    def draw(self) -> None:
         """Plot the counts over time, and shade the outages."""
-        figure, axes = chart("seconds", y, height=3.3)
+        figure, axes = chart("seconds", self._y, height=3.3)
         times, *columns = zip(*self._counts, strict=True)
         seconds = [at - times[0] for at in times]
         for number, (name, time_of_kill, goal) in enumerate(self._kills):
@@ -126,7 +123,7 @@ class _Drill:
             look: Any = {"color": color, "weight": "bold", "ha": "right"}
             axes.text(0.99, 0.24 - 0.1 * row, name, transform=axes.transAxes, **look)
         axes.set_ylim(0, 1.3 * columns[0][-1])
-        picture(figure, alt=alt)
+        picture(figure, self._alt)
 
 
 # ---- Notebook 13: a query copies a book of the ledger while a shop appends to it -----------------
@@ -150,8 +147,13 @@ def copy_book(
 class Drill(_Drill):
     """One drill in `folder`, which must be empty, with two new books of the ledger."""
 
-    _curves = ("orders", GRAY), ("copies", BLUE)
     _step = 10
+    _curves = ("orders", GRAY), ("copies", BLUE)
+    _y = "entries"
+    _alt = (
+        "The number of orders rises, except while the ledger is down. The number of copies "
+        "follows in steps. It stands still after each of three kills, and then catches up."
+    )
 
     def __init__(self, spark: SparkSession, ledger: Ledger, folder: Path) -> None:
         super().__init__(spark, folder, ledger=ledger)
@@ -178,7 +180,7 @@ class Drill(_Drill):
                     time.sleep(DOWN)
                 self.restart(name)
             self.catch_up()
-            self._wait_for_all()
+            wait_for(lambda: self._arrived() >= self._written, SECONDS)
         finally:
             self._processes["driver"].close()
         written, copied = (Counter(entries(self._address, book)) for book in self._books)
@@ -189,12 +191,6 @@ class Drill(_Drill):
         mark = "✗" if self.lost or self.duplicated else "✓"
         killed = ", ".join(name for name, *_ in self._kills)
         return f"{mark} killed: {killed} | orders lost: {self.lost}, duplicated: {self.duplicated}"
-
-    def draw(self) -> None:
-        """Plot both books over time."""
-        alt = "The number of orders rises, except while the ledger is down. The number of copies "
-        alt += "follows in steps. It stands still after each of three kills, and then catches up."
-        self._draw("entries", alt)
 
     def _write(self, count: int) -> None:
         orders = [f"order {self._written + number:06}" for number in range(count)]
@@ -216,8 +212,14 @@ class LinesDrill(_Drill):
     the drill's own publishes it.
     """
 
-    _curves = ("written", GRAY), ("in the log", GREEN), ("published", BLUE)
     _step = 20
+    _curves = ("written", GRAY), ("in the log", GREEN), ("published", BLUE)
+    _y = "lines"
+    _alt = (
+        "Three rising lines: written, in the log, and published. After the sender or the "
+        "receiver is killed, only the written lines go up. After a worker or the driver is "
+        "killed, the published lines stand still. Each time they catch up."
+    )
 
     def __init__(
         self, spark: SparkSession, log: Path, port: int, file: Path, **commands: Command
@@ -233,16 +235,9 @@ class LinesDrill(_Drill):
 
     def lost_and_duplicated(self) -> tuple[int, int]:
         """Wait for the last lines, and return the number of lost and of duplicated ones."""
-        self._wait_for_all()
+        wait_for(lambda: self._arrived() >= self._written, SECONDS)
         lines = self._published()
         return self._written - len(lines), lines.total() - len(lines)
-
-    def draw(self) -> None:
-        """Plot the lines over time: written to the file, in the log, and published."""
-        alt = "Three rising lines: written, in the log, and published. After the sender or the "
-        alt += "receiver is killed, only the written lines go up. After a worker or the driver is "
-        alt += "killed, the published lines stand still. Each time they catch up."
-        self._draw("lines", alt)
 
     def _write(self, count: int) -> None:
         with self._file.open("a") as file:

@@ -63,9 +63,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import BufferedIOBase
 from itertools import cycle
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import Self
 
 from tutorial_pkg.core.places import LOOPBACK
 from tutorial_pkg.core.waiting import Tries
@@ -88,9 +89,9 @@ class Books:
         self.lock = threading.RLock()
         self.entries = defaultdict[str, list[str]](list)
         self.memos = dict[tuple[str, str], str]()
-        self._file = file.open("a+")
-        self._file.seek(0)
-        for line in self._file:
+        self._file = file
+        file.touch()
+        for line in file.read_text().splitlines():
             with suppress(ValueError):  # a kill has cut it short
                 self._remember(*json.loads(line))
 
@@ -100,17 +101,23 @@ class Books:
     def append(self, book: str, writer: str, memo: str, lines: list[str]) -> int:
         """Append the lines and store their memo in one step; return the last one's number."""
         with self.lock:
-            self._file.write("\n" + json.dumps([book, writer, memo, lines]))
-            self._file.flush()
+            with self._file.open("a") as file:
+                file.write("\n" + json.dumps([book, writer, memo, lines]))
             self._remember(book, writer, memo, lines)
             return self.last(book)
-
-    def close(self) -> None:
-        self._file.close()
 
     def _remember(self, book: str, writer: str, memo: str, lines: list[str]) -> None:
         self.entries[book] += lines
         self.memos[book, writer] = memo
+
+
+def _read_line(stream: BufferedIOBase, most: int = 2 * MOST_BYTES) -> str:
+    line = stream.readline(most + 1)
+    if line.endswith(b"\n"):
+        return line[:-1].decode(errors="replace")
+    if len(line) > most:
+        raise ValueError(f"expected lines of at most {most} bytes")
+    raise ConnectionError("the connection broke before the end of a line")
 
 
 class LedgerHandler(socketserver.StreamRequestHandler):
@@ -128,10 +135,10 @@ class LedgerHandler(socketserver.StreamRequestHandler):
 
     def _reply(self) -> None:
         """Read a request, and reply to it."""
-        request = self._line()
+        request = _read_line(self.rfile, MOST_BYTES)
         words = request.split(" ")
         count = int(words[-1]) if words[0] == "APPEND" and words[-1].isdecimal() else 0
-        lines = [self._line() for _ in range(count)]
+        lines = [_read_line(self.rfile, MOST_BYTES) for _ in range(count)]
         trouble = self.server.trouble(request)
         if trouble == BUSY:
             self.wfile.write(f"BUSY {BUSY_SECONDS}\n".encode())
@@ -146,14 +153,6 @@ class LedgerHandler(socketserver.StreamRequestHandler):
         if trouble in (CUT, LOST):
             raise ConnectionError("in trouble")
         self.wfile.write(reply)
-
-    def _line(self) -> str:
-        line = self.rfile.readline(MOST_BYTES + 1)
-        if not line:
-            raise ConnectionError("the client is gone")
-        if not line.endswith(b"\n"):
-            raise ValueError(f"expected whole lines of at most {MOST_BYTES} bytes")
-        return line[:-1].decode(errors="replace")
 
     def _carry_out(self, words: list[str], lines: list[str]) -> list[object]:
         """Carry out a request while no other thread does; return what follows OK."""
@@ -200,7 +199,6 @@ class LedgerServer(socketserver.ThreadingTCPServer):
     def __exit__(self, *_: object) -> None:
         self.shutdown()
         self.server_close()
-        self.books.close()
 
 
 # ---- A ledger in its own process -----------------------------------------------------------------
@@ -241,13 +239,6 @@ def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
             raise OSError(f"the ledger is busy for {rest} s")
         count = int(rest) if line.startswith("PAGE") else 0
         return [rest, *(_read_line(stream) for _ in range(count))]
-
-
-def _read_line(stream: BinaryIO) -> str:
-    line = stream.readline()
-    if not line.endswith(b"\n"):  # the cut may go through a letter
-        raise ConnectionError("the connection broke in the middle of a reply")
-    return line[:-1].decode()
 
 
 def ask_until_reply(address: str, line: str) -> list[str]:

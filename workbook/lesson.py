@@ -16,8 +16,6 @@ from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.core.places import work_dir
 from tutorial_pkg.session.start import stop_spark
 
-MOST_CHARACTERS = 300  # of an outcome
-
 
 def clear_desk(spark: SparkSession | None, lesson: str) -> Path:
     """Stop what an earlier run left running, and return the lesson's empty folder in `.work/`.
@@ -58,5 +56,5 @@ def outcome(call: Callable[[], Any]) -> str:
         with redirect_stderr(StringIO()):  # Spark prints the whole traceback, too
             call()
     except Exception as error:
-        return str(last_error(error)).partition(". Please")[0][:MOST_CHARACTERS]
+        return str(last_error(error)).partition(". Please")[0][:300]
     return "it works"

@@ -89,8 +89,7 @@ class Suspect(NumberReader):
         return [Slice(start["next"], end["next"])]
 
     def read(self, part: Any) -> Iterator[tuple[int]]:
-        for number in self.numbers()[part.start :]:
-            yield (number,)
+        return ((number,) for number in self.numbers()[part.start :])
 
 
 # ---- Sinks ---------------------------------------------------------------------------------------

@@ -72,16 +72,11 @@ def picture(figure: Figure, alt: str, show: Callable[..., object] = display) -> 
     `alt` says in a sentence or two what the figure shows, for readers who can't see it. Name
     nothing that differs between runs: the text is stored, and a test compares it.
     """
-    bundle = {"image/png": png(figure), "text/plain": alt}
-    show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
-
-
-def png(figure: Figure) -> str:
-    """Return the figure in Base64, and close it, or else the end of the cell would show it."""
-    plt.close(figure)
+    plt.close(figure)  # otherwise the end of the cell would show it once more
     file = BytesIO()
     figure.savefig(file, format="png")
-    return b64encode(file.getvalue()).decode()
+    bundle = {"image/png": b64encode(file.getvalue()).decode(), "text/plain": alt}
+    show(bundle, raw=True, metadata={"image/png": {"alt": alt}})
 
 
 def draw_arrivals(

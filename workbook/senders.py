@@ -53,8 +53,7 @@ def wait_for_listener(port: int, query: Any) -> None:
 
     Raises `TimeoutError`, or `RuntimeError` if the `query` that should listen has ended.
     """
-    what = f"a listener on port {port}"
-    wait_until(lambda: not is_free(port) or not query.isActive, 60, what)
+    wait_until(lambda: not is_free(port) or not query.isActive, 60, f"a listener on {port}")
     if is_free(port):
         raise RuntimeError(f"the query ended before it listened: {last_error(query)}")
 

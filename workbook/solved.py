@@ -11,8 +11,6 @@ import json
 import workbook
 from tutorial_pkg.core.places import project_dir, work_dir
 
-WIDTH = 42  # of a notebook's title
-
 
 def record_solved(check: str) -> None:
     """In a notebook, record that the exercise of this check is solved."""
@@ -40,7 +38,7 @@ def progress() -> str:
         number = file.name[:2]
         checks = [name for name in workbook.__all__ if name.startswith(f"check_{number}_")]
         marks = " ".join("✓" if check in done else "–" for check in checks)
-        lines.append(f"{number} {title:{WIDTH}}  {marks}")
+        lines.append(f"{number} {title:42}  {marks}")
         unsolved += [check for check in checks if check not in done]
         count += len(checks)
     summary = f"{count - len(unsolved)} of {count} exercises are solved."

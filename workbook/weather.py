@@ -16,20 +16,10 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from typing import Any
 
 from tutorial_pkg.core.places import LOOPBACK
 from workbook.plots import BLUE, ORANGE, RED, chart, picture
-
-POLL = 0.05  # seconds until `close` has an effect
-
-
-class Answered(NamedTuple):
-    """A request and the status of its response."""
-
-    at: float
-    path: str
-    status: int
 
 
 class Weather:
@@ -37,13 +27,13 @@ class Weather:
 
     def __init__(self, page: int = 100) -> None:
         self.page = page
-        self.requests: list[Answered] = []
+        self.requests: list[tuple[float, int]] = []  # the time and the status of each response
         self.readings: dict[str, list[float]] = defaultdict(list)
         self.alarms_by_key: dict[str, dict[object, str]] = defaultdict(dict)
         self.refusals: deque[tuple[int, int | None]] = deque()
         handler = type("Handler", (_Handler,), {"service": self})
         self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-        threading.Thread(target=self._server.serve_forever, args=[POLL], daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=[0.05], daemon=True).start()
         self.url = f"http://{LOOPBACK}:{self._server.server_port}"
 
     def measure(self, station: str, degrees: Iterable[float]) -> None:
@@ -63,12 +53,12 @@ class Weather:
         self._server.server_close()
 
 
-def draw_requests(requests: Sequence[Answered]) -> None:
+def draw_requests(requests: Sequence[tuple[float, int]]) -> None:
     """Plot one tick for each request: the status of its response over time."""
     figure, axes = chart("seconds since the first request", "", height=2)
     labels = {200: "200: a page", 429: "429: wait a second", 503: "503: busy"}
     for status, color in zip(labels, (BLUE, ORANGE, RED), strict=True):
-        times = [one.at - requests[0].at for one in requests if one.status == status]
+        times = [at - requests[0][0] for at, answer in requests if answer == status]
         axes.plot(times, [labels[status]] * len(times), "|", color=color, ms=24, mew=2)
     axes.margins(y=0.3)
     picture(
@@ -111,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _respond(self, status: int, content: Any, retry_after: int | None = None) -> None:
-        self.service.requests.append(Answered(time.monotonic(), self.path, status))
+        self.service.requests.append((time.monotonic(), status))
         self.send_response(status)
         if retry_after is not None:
             self.send_header("Retry-After", str(retry_after))

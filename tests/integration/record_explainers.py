@@ -1,4 +1,4 @@
-"""Record what the explainers show: run real queries, and store what they do.
+"""Record what the explainers show: run real queries, store what they do, and draw it.
 
     python -m tests.integration.record_explainers
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from matplotlib.figure import Figure
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -27,7 +28,8 @@ from tutorial_pkg.connectors.cpu_log import CRASH_AT
 from tutorial_pkg.connectors.network_lines.receiver import receive
 from tutorial_pkg.durable_log.segments import read_frames
 from workbook import network_to_log
-from workbook.explainers import ARRIVALS, HERE, STEPS, WINDOW
+from workbook.explainers import ARRIVALS, AT_FIRST, HERE, STEPS, WINDOW, recorded
+from workbook.plots import BLUE, GRAY, GREEN, ORANGE, RED, chart
 from workbook.senders import HOST, free_ports
 
 POSITIONS = (3, 8, 12, 19, 26, 34, 42, 48)  # of the row that can be dragged, in seconds
@@ -250,6 +252,60 @@ def store(name: str, runs: Iterator[dict[str, Any]]) -> None:
     (HERE / f"{name}.json").write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
 
 
+# ---- The images for pages without widgets --------------------------------------------------------
+
+
+def draw_watermark(runs: list[dict[str, Any]]) -> Figure:
+    """Draw the rows of a run that drops one, the watermark, and the windows it has closed."""
+    some = (run for run in runs if run["delay"] == AT_FIRST["delay"])
+    run = next(run for run in some if any(step["dropped"] for step in run["steps"]))
+    figure, axes = chart("rows, in the order of arrival", "event time in seconds", height=3.6)
+    times = [run["second"] if time is None else time for time in ARRIVALS]
+    last = len(times)
+    for row, step in enumerate(run["steps"], start=1):
+        for start, count in step["closed"]:
+            axes.fill_between([row, last + 1], start, start + WINDOW, color=GRAY, alpha=0.25)
+            text = f"closed: {count} row{'s' * (count != 1)}"
+            axes.text(last + 0.95, start + WINDOW / 2, text, ha="right", va="center")
+    for row, (second, step) in enumerate(zip(times, run["steps"], strict=True), start=1):
+        dropped = step["dropped"]
+        color, marker = (RED, "x") if dropped else (BLUE, "o")
+        axes.plot(row, second, marker, ms=9, mew=2, color=color)
+        name = "dropped" if dropped else "counted"
+        axes.text(row, second + 2, name, color=color, ha="center", va="bottom")
+    marks = [step["watermark"] for step in run["steps"]]
+    axes.step([*range(1, last + 2)], [*marks, marks[-1]], color="black", where="post")
+    axes.text(3.05, 13.5, f"watermark: {run['delay']} s behind", va="bottom")
+    axes.set(xlim=(0.5, last + 1), ylim=(0, 50), xticks=range(1, last + 1))
+    return figure
+
+
+def draw_crash(runs: list[dict[str, Any]]) -> Figure:
+    """Numbers of lines: where they were when the query was killed, and after the restart."""
+    figure, axes = chart("killed when the batch was …", "", height=2.6)
+    counts = {
+        "in the source's log": (GRAY, [_count(run["killed"]["log"], "port") for run in runs]),
+        "staged": (ORANGE, [_count(run["killed"]["sink"], "staged") for run in runs]),
+        "seen by readers": (BLUE, [_count(run["killed"]["sink"], "data") for run in runs]),
+        "after the restart": (GREEN, [_count(run["restarted"]["sink"], "data") for run in runs]),
+    }
+    for row, (color, numbers) in enumerate(counts.values()):
+        for step, number in enumerate(numbers):
+            style = {"color": color, "ha": "center", "va": "center", "fontsize": 14}
+            axes.text(step, row, str(number), **style)
+    axes.axvline(2.5, color="black", ls="--")
+    axes.text(2.5, -0.75, "the record is in place", ha="center")
+    axes.set(xlim=(-0.5, len(runs) - 0.5), ylim=(3.6, -0.6))
+    axes.set_xticks(range(len(runs)), [name for name, *_ in STEPS.values()])
+    axes.set_yticks(range(len(counts)), list(counts))
+    axes.grid(visible=False)
+    return figure
+
+
+def _count(files: dict[str, Any], kind: str) -> int:
+    return sum(len(lines) for name, lines in files.items() if name.startswith(kind))
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         small: dict[str, Any] = {"spark.sql.shuffle.partitions": "1"}
@@ -258,3 +314,5 @@ if __name__ == "__main__":
         port = free_ports(PORTS)
         store("crash", (run_crash(spark, Path(folder, point), port, point) for point in STEPS))
         spark.stop()
+    draw_watermark(recorded("watermark")).savefig(HERE / "watermark.png")
+    draw_crash(recorded("crash")).savefig(HERE / "crash.png")
