@@ -171,9 +171,11 @@ class Drill(_Drill):
         self._query = partial(copy_book, source=source, sink=sink, orders=orders, copies=copies)
         self._start_driver()
         try:
+            self._write(self._step)
             for name in ("ledger", "worker", "driver"):
-                self.write_lines(random.uniform(*CALM))
                 self.catch_up()
+                if name == "driver":
+                    self._drivers.prepare()  # a new one takes its time to start
                 self.write_lines(random.uniform(*CALM))
                 self.kill(name)
                 if name == "ledger":
