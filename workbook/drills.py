@@ -86,13 +86,15 @@ class _Drill:
             self._processes[name].restart()
 
     def catch_up(self) -> None:
-        """Write more lines until all those from before have arrived."""
-        goal = self._written
+        """Write more lines until all those from before, and something new, have arrived."""
+        goal = self._written + 1
         wait_until(lambda: self._write_and_count() >= goal, SECONDS, f"{goal} lines")
 
-    def _start_driver(self) -> None:
+    def _start_driver(self) -> Thread:
         driver = self._processes["driver"] = self._drivers.take()
-        Thread(target=driver.go, args=[SimpleNamespace(start=self._query)]).start()
+        start = Thread(target=driver.go, args=[SimpleNamespace(start=self._query)])
+        start.start()
+        return start
 
     def _write_and_count(self) -> int:
         self._write(self._step)
@@ -169,9 +171,8 @@ class Drill(_Drill):
         orders, copies = ({"address": self._address, "book": book} for book in self._books)
         copies["checkpointLocation"] = self._checkpoint
         self._query = partial(copy_book, source=source, sink=sink, orders=orders, copies=copies)
-        self._start_driver()
+        self._start_driver().join()
         try:
-            self._write(self._step)
             for name in ("ledger", "worker", "driver"):
                 self.catch_up()
                 if name == "driver":
@@ -230,7 +231,7 @@ class LinesDrill(_Drill):
         (self._folder / "drivers").mkdir(parents=True)
         super().__init__(spark, self._folder / "drivers", **commands)
         self._query = partial(network_to_log, folder=str(self._folder), port=port, ports=1)
-        self._start_driver()
+        self._start_driver().join()
         self._write(1_000)
         wait_until(lambda: len(self._published()) == self._written, SECONDS, "the first lines")
         self._drivers.prepare()
