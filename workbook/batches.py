@@ -11,10 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-Row = Any  # a NamedTuple
 
-
-def post(folder: Path, batches: Iterable[Sequence[Row]]) -> None:
+def post(folder: Path, batches: Iterable[Sequence[Any]]) -> None:
     """Write one file of JSON lines for each batch, after those that `folder` already has."""
     folder.mkdir(parents=True, exist_ok=True)
     first = len(list(folder.glob("*.json")))

@@ -49,7 +49,7 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             spark = start_spark(**cluster.settings)
 
     `conf` is a folder for `SPARK_CONF_DIR`: with it, `spark-submit` and `start_spark` know the
-    cluster's secret. Raises `TimeoutError`, with the daemon's log file, if one does not start.
+    cluster's secret. Raises `RuntimeError` or `TimeoutError` if a daemon does not start.
     """
 
     def __init__(self, folder: Path, workers: int = 2, cores: int = 1) -> None:
@@ -110,6 +110,8 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
 
     def _daemon(self, name: str, main_class: str, *words: object) -> Daemon:
         env = {
+            # With a folder that exists on the class path, Java can't use the class archive.
+            "SPARK_CONF_DIR": str(self.folder / "none"),
             "JAVA_HOME": str(self._java.home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_SCALA_VERSION": "2.13",  # else its script looks for a build of Spark's source
@@ -121,12 +123,17 @@ class Cluster(contextlib.AbstractContextManager["Cluster"]):
             env["SPARK_HOME"] = str(home)
         output = self.folder / f"{name}.log"
         output.unlink(missing_ok=True)
-        # Not SPARK_CONF_DIR: with a folder on the class path, Java can't use the class archive.
         words = ("--host", HOST, "--properties-file", self.conf / "spark-defaults.conf", *words)
         return Daemon(SPARK_CLASS, main_class, *words, output=output, **env)
 
     def _wait_for(self, daemon: Daemon, pattern: str) -> str:
         """Wait for a line in the daemon's log, and return the pattern's group."""
-        log, what = daemon.output, f"`{pattern}` in {daemon.output}"
-        match = wait_until(lambda: re.search(pattern, log.read_text()), START_SECONDS, what)
-        return str(match.group(1))
+        log = daemon.output
+
+        def match() -> re.Match[str] | None:
+            text = log.read_text(errors="replace")
+            if not daemon.running:
+                raise RuntimeError(f"{log.stem} has ended; its log ends: {text[-1000:]}")
+            return re.search(pattern, text)
+
+        return str(wait_until(match, START_SECONDS, f"the start of {log.stem}, see {log}").group(1))

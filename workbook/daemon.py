@@ -6,6 +6,7 @@ Arguments: the number of the signal that ends the command, then the command.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +17,10 @@ if __name__ == "__main__":
 
     def end_with_starter() -> None:
         sys.stdin.read()  # a pipe to the starter: it ends when that does
-        child.send_signal(int(sys.argv[1]))
+        number = int(sys.argv[1])
+        if number == signal.SIGKILL:
+            os.killpg(0, number)  # with all that the command has started
+        child.send_signal(number)
 
     threading.Thread(target=end_with_starter, daemon=True).start()
     sys.exit(child.wait())

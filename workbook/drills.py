@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_connector_tests.driver import Drivers
+from spark_connector_tests.driver import Driver, Drivers
 from spark_connector_tests.query_process import wait_for, wait_until
 from tutorial_pkg import start_spark
 from workbook.inside import newest_frame
@@ -56,6 +56,7 @@ class _Drill:
     def __init__(self, spark: SparkSession, folder: Path, **processes: Any) -> None:
         self._drivers = Drivers(spark, folder, with_retries)
         self._drivers.prepare()
+        self._started: list[Driver] = []
         self._processes = processes
         self._written = 0
         self._counts: list[tuple[float, ...]] = []
@@ -81,20 +82,20 @@ class _Drill:
     def restart(self, name: str) -> None:
         """Start it again; Spark has replaced a worker already."""
         if name == "driver":
-            self._start_driver()
+            Thread(target=self._next_driver()).start()  # the writer does not wait for it
         elif name != "worker":
             self._processes[name].restart()
 
     def catch_up(self) -> None:
         """Write more lines until all those from before, and something new, have arrived."""
         goal = self._written + 1
-        wait_until(lambda: self._write_and_count() >= goal, SECONDS, f"{goal} lines")
+        wait_until(lambda: self._write_and_count() >= goal, SECONDS, f"the arrival of {goal} lines")
 
-    def _start_driver(self) -> Thread:
+    def _next_driver(self) -> Callable[[], None]:
+        """Take a driver, and return what starts its query."""
         driver = self._processes["driver"] = self._drivers.take()
-        start = Thread(target=driver.go, args=[SimpleNamespace(start=self._query)])
-        start.start()
-        return start
+        self._started.append(driver)
+        return partial(driver.go, SimpleNamespace(start=self._query))
 
     def _write_and_count(self) -> int:
         self._write(self._step)
@@ -119,7 +120,7 @@ class _Drill:
             axes.axvline(start, color=RED, lw=1)
             height = 0.98 - 0.1 * (number % 3)  # so that names never overlap
             place: Any = {"va": "top", "transform": axes.get_xaxis_transform()}
-            axes.text(start, height, f" {name} is killed", color=RED, **place)
+            axes.text(start, height, f" {name} killed", color=RED, **place)
         for row, (counts, (name, color)) in enumerate(zip(columns, self._curves, strict=True)):
             axes.step(seconds, counts, color=color, lw=2 if row else 5, where="post")
             look: Any = {"color": color, "weight": "bold", "ha": "right"}
@@ -171,8 +172,8 @@ class Drill(_Drill):
         orders, copies = ({"address": self._address, "book": book} for book in self._books)
         copies["checkpointLocation"] = self._checkpoint
         self._query = partial(copy_book, source=source, sink=sink, orders=orders, copies=copies)
-        self._start_driver().join()
         try:
+            self._next_driver()()
             for name in ("ledger", "worker", "driver"):
                 self.catch_up()
                 if name == "driver":
@@ -185,7 +186,9 @@ class Drill(_Drill):
             self.catch_up()
             wait_for(lambda: self._arrived() >= self._written, SECONDS)
         finally:
-            self._processes["driver"].close()
+            for driver in self._started:
+                driver.close()
+            self._drivers.close()
         written, copied = (Counter(entries(self._address, book)) for book in self._books)
         self.lost, self.duplicated = (written - copied).total(), (copied - written).total()
         return self
@@ -231,9 +234,9 @@ class LinesDrill(_Drill):
         (self._folder / "drivers").mkdir(parents=True)
         super().__init__(spark, self._folder / "drivers", **commands)
         self._query = partial(network_to_log, folder=str(self._folder), port=port, ports=1)
-        self._start_driver().join()
+        self._next_driver()()
         self._write(1_000)
-        wait_until(lambda: len(self._published()) == self._written, SECONDS, "the first lines")
+        wait_until(lambda: len(self._published()) == self._written, SECONDS, "their arrival")
         self._drivers.prepare()
 
     def lost_and_duplicated(self) -> tuple[int, int]:

@@ -66,7 +66,7 @@ from contextlib import suppress
 from io import BufferedIOBase
 from itertools import cycle
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tutorial_pkg.core.places import LOOPBACK
 from tutorial_pkg.core.waiting import Tries
@@ -124,6 +124,7 @@ class LedgerHandler(socketserver.StreamRequestHandler):
     """A client's connection: request after request, until an error ends it."""
 
     server: LedgerServer
+    timeout = 60  # seconds: a client that waits for more than the reply gets an end
 
     def handle(self) -> None:
         with suppress(OSError):  # the client is gone
@@ -172,6 +173,8 @@ class LedgerHandler(socketserver.StreamRequestHandler):
                 if readable and not self.connection.recv(1, socket.MSG_PEEK):
                     raise ConnectionError("the client is gone")
                 return [books.append(book, writer, memo, lines)]
+            case ["APPEND", _, _, _, _]:
+                raise ValueError(f"expected 1 to {MOST_LINES:,} lines")
         raise ValueError("expected LAST book, PAGE book page, MEMO book writer or APPEND …")
 
 
@@ -243,15 +246,23 @@ def request(address: str, line: str, lines: Sequence[str] = ()) -> list[str]:
 
 def ask_until_reply(address: str, line: str) -> list[str]:
     """Send a request that changes nothing, again and again, until there is a reply."""
-    tries = Tries(lambda error: isinstance(error, OSError), seconds=60, pause=BUSY_SECONDS)
-    return tries.patiently(lambda: request(address, line))
+    reply: list[str] = _patiently(lambda: request(address, line))
+    return reply
 
 
 def append_once(address: str, book: str, writer: str, memo: str, lines: Sequence[str]) -> None:
     """Append the lines once, even if replies get lost. Each call needs a new memo."""
-    while ask_until_reply(address, f"MEMO {book} {writer}") != [memo]:
-        with suppress(OSError):
+
+    def append() -> None:
+        if request(address, f"MEMO {book} {writer}") != [memo]:
             request(address, f"APPEND {book} {writer} {memo} {len(lines)}", lines)
+
+    _patiently(append)
+
+
+def _patiently(work: Callable[[], Any]) -> Any:
+    tries = Tries(lambda error: isinstance(error, OSError), seconds=60, pause=BUSY_SECONDS)
+    return tries.patiently(work)
 
 
 def entries(address: str, book: str) -> list[str]:

@@ -20,7 +20,6 @@ from tutorial_pkg.session.start import stop_spark
 def clear_desk(spark: SparkSession | None, lesson: str) -> Path:
     """Stop what an earlier run left running, and return the lesson's empty folder in `.work/`.
 
-    This session's queries are stopped, drivers in their own processes killed, and servers closed.
     So "Run All" also works the second time. Pass None before the lesson has a session of its own:
     one that an earlier run left is then stopped, too.
     """

@@ -17,24 +17,14 @@ from tutorial_pkg import start_spark
 
 def network_to_log(spark: SparkSession, folder: str, port: int, ports: int) -> StreamingQuery:
     """Start the query. All of its files are in `folder`."""
-    lines = (
-        spark.readStream.format("network_lines")
-        .option("port", port)
-        .option("parallelism", ports)
-        .load(f"{folder}/network")
-    )
-    return (
-        lines.writeStream.format("cpu_log")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .start(f"{folder}/out")
-    )
+    source = spark.readStream.format("network_lines").options(port=port, parallelism=ports)
+    writer = source.load(f"{folder}/network").writeStream.format("cpu_log")
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/out")
 
 
 if __name__ == "__main__":
     end_with_parent()
-    settings: dict[str, Any] = {
-        "spark.ui.enabled": "false",
-        "spark.master": "local[2,4]",  # tasks are retried, as on a cluster
-    }
+    # Tasks are retried, as on a cluster.
+    settings: dict[str, Any] = {"spark.ui.enabled": "false", "spark.master": "local[2,4]"}
     spark = start_spark("drill", **settings)
     network_to_log(spark, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])).awaitTermination()

@@ -85,13 +85,10 @@ def draw_arrivals(
     names: tuple[str, str],
     alt: str,
 ) -> None:
-    """Show lines of the CPU log by arrival and event time, and the watermark.
+    """Show lines of the CPU log, in order of arrival, by event time, and the watermark.
 
-    Args:
-        lines: in the order of arrival.
-        panels: the batches of a query that read them, by the panel's title.
-        names: of the lines with an even sequence number, and of those with an odd one.
-        alt: the picture's alternative text.
+    `panels` has a query's batches by the panel's title. Lines with an even sequence number have the
+    first of both `names`.
     """
     start, count = int(min(lines)[:13]) / 1000, len(lines)
     seconds = [int(line[:13]) / 1000 - start for line in lines]

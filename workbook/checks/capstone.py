@@ -48,7 +48,7 @@ def check_13_1(answer: Callable[..., list[str]]) -> str:
         start = time.monotonic()
         result = answer(server.address, request, *([lines] if lines else []))
         is_late = time.monotonic() - start > trial.SECONDS / 2
-        return "a reply when the ledger closed the connection" if is_late else result
+        return "a reply after the connection had ended" if is_late else result
 
     with _ledger("shop") as (server, _, _):
         compare(ask, _REQUESTS)

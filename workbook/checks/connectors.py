@@ -136,7 +136,7 @@ def check_12_1(answer: Any) -> str:
             service.measure("hill", degrees[len(follower.rows) : end])
             rows = sorted((f"hill-{n}", degrees[n]) for n in range(end))
             why = "`look` returns the end of the data, not of a page, and `read` goes up to it."
-            follower.must_read(rows, why)
+            follower.must_read(rows, why, patience=0)
     return "It reads to the last page, and no further than `end`."
 
 

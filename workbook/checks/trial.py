@@ -45,7 +45,7 @@ def scratch() -> Iterator[Path]:
 def no_file_in_place(folder: Path, pattern: str, hint: str) -> Iterator[None]:
     """Raise `Wrong` if one of these files is meanwhile written, instead of replaced by another."""
     with scratch() as links:
-        for file in filter(Path.is_file, folder.glob(pattern)):
+        for file in filter(Path.is_file, folder.rglob(pattern)):
             os.utime(file, (0, 0))
             os.link(file, links / file.name)
         yield
@@ -162,9 +162,9 @@ class Follower:
                 offset[name] = end
         self._context.offset = offset
 
-    def must_read(self, rows: list[Any], why: str) -> None:
+    def must_read(self, rows: list[Any], why: str, patience: float = PATIENCE) -> None:
         """Raise `Wrong` unless all batches soon have these rows, and the same ones once more."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience
         self.read_batch()
         while self.rows != rows and time.monotonic() < deadline:
             time.sleep(0.05)

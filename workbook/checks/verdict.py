@@ -93,7 +93,7 @@ def error_line(error: BaseException) -> str:
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__") == "__main__":
             place = f" in `{frame.f_code.co_name}`, line {line}"
-    return f"{last_error(error)}{place}"
+    return f"{str(last_error(error))[:300].rstrip('.: ')}{place}"
 
 
 def show(value: Any) -> str:

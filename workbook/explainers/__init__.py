@@ -65,7 +65,6 @@ def watermark_explainer() -> WatermarkExplainer:
 
 LINES = [f"line {number}" for number in range(1, 6)]  # the first one is an earlier batch's
 
-
 # The steps of a batch, by the point of the crash: the step's name, its effects, and how a restart
 # repairs a kill at this step.
 STEPS = {
@@ -122,7 +121,6 @@ def crash_explainer() -> CrashExplainer:
     texts = (dict(zip(keys, step, strict=True)) for step in STEPS.values())
     data = {"steps": [text | run for text, run in zip(texts, runs, strict=True)], "lines": LINES}
     alt = "Seven steps of a batch. A query killed in the first four has shown one line of five, "
-    alt += (
-        "then three, and then all. Wherever it is killed, readers see all five after the restart."
-    )
+    alt += "then three, and then all. Wherever it is killed, readers see all five after the "
+    alt += "restart."
     return CrashExplainer("crash", alt, data)

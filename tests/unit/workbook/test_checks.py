@@ -127,6 +127,7 @@ WRONG: dict[str, list[tuple[Any, str]]] = {  # an answer or an edit of the solut
     "19_1": [
         (("uuid.uuid4()", "context.index"), "uuid4()"),
         (('"staged-{uuid.uuid4()}"', '"{uuid.uuid4()}.txt"'), "expected []"),
+        (('f"{item}\\n"', 'f"{item} "'), "all tasks count"),
         (('"{context.query}-{context.batch}.txt"', '"{context.batch}.txt"'), "context.query"),
         (('draft-{context.query}"', '{context.query}-{context.batch}.txt"'), "in place"),
         (('Path(context.options.folder, f"staged', 'Path("/tmp", f"staged'), "staged /tmp/staged"),
@@ -174,7 +175,12 @@ def test_galloping_end_is_accepted() -> None:
             low, high = (middle + 1, high) if has_more(context, middle) else (low, middle)
         return {"all": (0, low)}
 
+    def end_of_a_page(context: Any) -> dict[str, tuple[int, int]]:
+        start = (context.offset or {}).get("all", 0)
+        return {"all": (0, names["page_at"](context.options.url, start)["next"])}
+
     assert checks.check_12_1((look, names["answer"][1])).passed
+    assert "not of a page" in checks.check_12_1((end_of_a_page, names["answer"][1])).message
 
 
 def test_mailbox() -> None:

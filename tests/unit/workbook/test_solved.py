@@ -41,7 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         nbformat.write(new.new_notebook(cells=cells), tmp_path / "notebooks" / name)
     (tmp_path / "environment.yml").touch()
     monkeypatch.chdir(tmp_path / "notebooks")
-    monkeypatch.setattr(solved, "_in_a_notebook", lambda: True)
+    monkeypatch.setattr(solved, "get_ipython", object)
     return tmp_path
 
 
@@ -63,7 +63,7 @@ def test_only_right_answers_in_a_notebook_count(
     assert not check_04_1(abs).passed
     assert the_solution(check_04_1)(twice).passed
     assert solved.solved() == set()
-    monkeypatch.setattr(solved, "_in_a_notebook", lambda: False)
+    monkeypatch.setattr(solved, "get_ipython", lambda: None)
     assert check_04_1(twice).passed
     assert solved.solved() == set()
 
