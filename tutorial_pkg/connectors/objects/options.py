@@ -21,7 +21,7 @@ FORMAT = "objects"
 
 
 @accepts("an Avro schema, as JSON")
-def avro_schema(text: str) -> Any:
+def reader_schema(text: str) -> Any:
     import fastavro  # comes with the store's client
 
     schema = json.loads(text)
@@ -48,7 +48,7 @@ READ = (
     Option("format", choice("lines", "jsonl", "csv", "avro", "parquet"), "lines", "what to read"),
     Option("glob", not_empty, "*", "which objects: the part of the name after the last `/`"),
     Option("delimiter", delimiter, ",", "csv: between two values"),
-    Option("avroSchema", avro_schema, None, "avro: read all objects with this schema"),
+    Option("avroSchema", reader_schema, None, "avro: read all objects with this schema"),
     Option(
         "replaced",
         choice("report", "again", "refuse"),
