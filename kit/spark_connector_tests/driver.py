@@ -15,12 +15,14 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.errors import last_error
 from spark_connector_tests.promise import failure
+from spark_connector_tests.queries import jvm_of
 from spark_connector_tests.query_process import QueryProcess, end_with_parent, wait_until
 
 _SECONDS = 120  # for Spark to start, on a busy machine
 _SHOWN = 2000
 # A driver doesn't live long enough for the JVM's second compiler to pay off.
 _JAVA = "-XX:TieredStopAtLevel=1"
+_JVM = ("SPARK_HOME", "SPARK_SUBMIT_OPTS")  # in the environment: they may make it start faster
 # Settings that belong to the examining session alone.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
 
@@ -31,15 +33,18 @@ class Driver(QueryProcess):
     """A driver with a Spark like the examining one, which starts now; `go` starts the query."""
 
     def __init__(
-        self, folder: Path, conf: Iterable[tuple[str, str]], session: NewSession | None = None
+        self, folder: Path, spark: SparkSession, session: NewSession | None = None
     ) -> None:
         folder.mkdir()
+        conf = spark.sparkContext.getConf().getAll()
         self._ready, self._query, self._error = (folder / n for n in ("ready", "query", "error"))
         settings = [(key, value) for key, value in conf if not key.startswith(_OWN)]
         (folder / "conf").write_bytes(cloudpickle.dumps((settings, session)))
         java = f'{_JAVA} "-Djava.io.tmpdir={folder}"'  # a killed JVM's files go with the folder
         env = {"PYTHONPATH": os.pathsep.join(sys.path), "JDK_JAVA_OPTIONS": java}
         env["TMPDIR"] = str(folder)
+        if session is None:  # else it chooses its own
+            env |= {name: text for name, text in jvm_of(spark).environ().items() if name in _JVM}
         super().__init__(Path(__file__), folder, output=folder / "output", env=env)
 
     def go(self, query: Any) -> None:
@@ -72,8 +77,7 @@ class Drivers:
         if self._spare is None:
             self._count += 1
             folder = self._folder / f"driver-{self._count}"
-            settings = self._spark.sparkContext.getConf().getAll()
-            self._spare = Driver(folder, settings, self._session)
+            self._spare = Driver(folder, self._spark, self._session)
 
     def take(self) -> Driver:
         """Return a driver; its Spark is starting, or up."""

@@ -8,15 +8,17 @@ from typing import Any
 # These come from outside; every other exception is the connector's or the description's.
 FROM_OUTSIDE = (KeyboardInterrupt, GeneratorExit)
 
+_NOT_A_CALL = "(?!Py4JJavaError: An error occurred while calling)"  # the JVM's own error follows
 # The line after the indented lines of a Python stack trace: `module.Class: text`.
 _PYTHON = re.compile(
-    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?(?:[\w<>]+\.)*(\w+(?:: .*)?)$", re.M
+    r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*?"
+    rf"(?:[\w<>]+\.)*{_NOT_A_CALL}(\w+(?:: .*)?)$",
+    re.M,
 )
 # An error without its trace, on its own line.
-_PYTHON_BARE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception): .+)$", re.M)
+_PYTHON_BARE = re.compile(rf"^(?:\w+\.)*{_NOT_A_CALL}(\w*(?:Error|Exception): .+)$", re.M)
 # The last error in `org.apache.spark.SparkException: Job aborted …: java.io.IOException: no room`.
-_JAVA = re.compile(r".*\b(?:[a-z]\w*\.)+(\w*(?:Exception|Error): .+)")
-_CALLED = "Py4JJavaError: An error occurred while calling"
+_JAVA = re.compile(rf".*\b(?:[a-z]\w*\.)+{_NOT_A_CALL}(\w*(?:Exception|Error): .+)")
 _QUERY_FAILED = re.compile(r"^\[STREAM_FAILED\].*? terminated with exception: ")
 
 
@@ -29,10 +31,13 @@ def last_error(failed: Any) -> str | None:
     if not (errors := _chain(failed)):
         return None
     text = "\n".join(map(str, errors))
-    raised = _PYTHON.findall(text) or _PYTHON_BARE.findall(text)
-    # After a call into the JVM, the JVM's own error follows.
-    lines = [line for line in raised if not line.startswith(_CALLED)]
-    return str(lines[-1]).strip() if lines else _java_error(errors[0], text)
+    if python := _PYTHON.findall(text) or _PYTHON_BARE.findall(text):
+        return str(python[-1]).strip()
+    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
+    if java := _JAVA.search(causes[-1] if causes else text):
+        return java[1].strip()
+    first_line = str(errors[0]).strip().partition("\n")[0]
+    return f"{type(errors[0]).__name__}: {_QUERY_FAILED.sub('', first_line)}"
 
 
 def trace_of(failed: Any) -> str:
@@ -48,12 +53,3 @@ def _chain(failed: Any) -> list[BaseException]:
         chain.append(error)
         error = error.__cause__ or getattr(error, "_cause", None)
     return chain
-
-
-def _java_error(error: BaseException, text: str) -> str:
-    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
-    lines = _JAVA.findall(causes[-1] if causes else text)
-    lines = [line for line in lines if not line.startswith(_CALLED)]
-    if lines:
-        return str(lines[0]).strip()
-    return f"{type(error).__name__}: {_QUERY_FAILED.sub('', str(error).strip().splitlines()[0])}"

@@ -157,11 +157,14 @@ def end_task_workers(spark: SparkSession) -> None:
 
     Wait until all workers are gone: Spark could still hand a task to a dying one.
     """
-    java = psutil.Process(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore
-    workers = [process for process in java.children(recursive=True) if _is_worker(process)]
+    workers = [process for process in jvm_of(spark).children(recursive=True) if _is_worker(process)]
     for process in workers:
         kill_process(process)
     psutil.wait_procs(workers, timeout=5)
+
+
+def jvm_of(spark: SparkSession) -> psutil.Process:
+    return psutil.Process(spark.sparkContext._jvm.ProcessHandle.current().pid())  # type: ignore
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -92,8 +92,10 @@ class QueryProcess:
 
         The Python workers have to notice that by themselves, as after a real crash.
         """
-        for process in [p for p in self._family() if "java" in _name(p)]:
-            kill_process(process)
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "java" in process.name():
+                    process.kill()
         self._python.kill()
         self._python.wait()
 
@@ -149,10 +151,3 @@ def _runs(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return str(process.name())
-    except psutil.NoSuchProcess:
-        return ""

@@ -21,6 +21,8 @@ from spark_connector_tests import (
 )
 from spark_connector_tests.classes import StreamSinkTests, StreamSourceTests
 from spark_connector_tests.command import function_named, report_on
+from spark_connector_tests.driver import Drivers
+from spark_connector_tests.queries import jvm_of
 from tests.integration import kit_sink_mutants, kit_source_mutants, kit_subjects
 from tests.integration.test_kit_mutants import fed_by_files, read_from_files
 
@@ -99,6 +101,15 @@ def test_wrong_description_is_explained(spark: SparkSession, described, field: s
     with pytest.raises(ValueError) as error:
         examine(lambda folder: described, spark, only=["every_row_once"])
     assert str(error.value).startswith(field)
+
+
+def test_driver_starts_like_the_examining_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """With the same archive of classes, and without the zip of PySpark."""
+    own = jvm_of(spark).environ()
+    with Drivers(spark, tmp_path).take() as driver:
+        given = psutil.Process(driver.pid).environ()
+    for name in ("SPARK_HOME", "SPARK_SUBMIT_OPTS"):
+        assert given[name] == own[name]
 
 
 def test_interrupted_examination_cleans_up(
