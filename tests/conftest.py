@@ -92,9 +92,9 @@ def free_ports() -> Callable[[int], int]:
 
 
 def first_of_free_ports(count: int = 1) -> int:
-    """Return the first of free ports below those that the system gives to clients."""
+    """Return the first of free ports below those that servers and the system's clients get."""
     for _ in range(100):
-        first = random.randint(12_000, 32_000)
+        first = random.randint(12_000, 21_000)
         if all(is_free(first + i) for i in range(count)):
             return first
     raise RuntimeError(f"no {count} consecutive free ports")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,15 +11,12 @@ import psutil
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import last_error
-from tutorial_pkg.core.places import LOOPBACK as HOST
-from tutorial_pkg.core.places import is_free
-from workbook.services import Daemon
+from tutorial_pkg.core.places import LOOPBACK, is_free
+from workbook.services import Daemon, reserve
 
+HOST = LOOPBACK
 FIRST_PORT = 11000
 LAST_PORT = 32_000  # the system takes higher ports for its own clients
-
-# UDP ports that tell other processes which TCP ports are meant for this one.
-_reservations: dict[int, socket.socket] = {}
 
 
 def free_ports(count: int = 1) -> int:
@@ -30,22 +26,9 @@ def free_ports(count: int = 1) -> int:
     time never send to each other's queries. Raises `OSError` when there are none.
     """
     for first in range(FIRST_PORT, LAST_PORT - count, count):
-        if all(_reserve(port) and is_free(port) for port in range(first, first + count)):
+        if all(reserve(port) and is_free(port) for port in range(first, first + count)):
             return first
     raise OSError(f"no {count} consecutive free ports from {FIRST_PORT} to {LAST_PORT}")
-
-
-def _reserve(port: int) -> bool:
-    """Hold the UDP port of the same number until the process ends."""
-    if port not in _reservations:
-        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            holder.bind((HOST, port))
-        except OSError:
-            holder.close()
-            return False
-        _reservations[port] = holder
-    return True
 
 
 def wait_for_listener(port: int, query: Any) -> None:

@@ -31,6 +31,9 @@ from tutorial_pkg.core.waiting import wait_for, wait_until
 START_SECONDS = 120
 END_SECONDS = 10
 
+# UDP ports that tell other processes which TCP ports are meant for this one.
+_reserved: dict[int, socket.socket] = {}
+
 
 class Daemon(QueryProcess):
     """A command in a process to kill; it ends with this one. `output` collects what it prints."""
@@ -216,12 +219,26 @@ def start_s3(folder: Path, keys: Mapping[str, str]) -> ServerProcess:
     return ServerProcess(folder, command, port, f"http://{LOOPBACK}:{port}")
 
 
+def reserve(port: int) -> bool:
+    """Hold the UDP port of the same number until this process ends."""
+    if port not in _reserved:
+        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            holder.bind((LOOPBACK, port))
+        except OSError:
+            holder.close()
+            return False
+        _reserved[port] = holder
+    return True
+
+
 def _free_port() -> int:
     """Return a random free port, since clients of a closed server may still try its port.
 
-    It is below the ports that the system gives to clients, so it stays free for a restart.
+    It is below the ports that the system gives to clients, and reserved, so it stays free.
     """
-    return next(port for port in iter(lambda: random.randint(12_000, 32_000), 0) if is_free(port))
+    ports = iter(lambda: random.randint(22_000, 32_000), 0)
+    return next(port for port in ports if port not in _reserved and reserve(port) and is_free(port))
 
 
 def _program(package: str, path: str) -> Path:

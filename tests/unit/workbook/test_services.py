@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -32,6 +33,14 @@ def test_server_restarts_and_ends(database_folder: Path, start: Start) -> None:
         assert server.uri == uri
     assert gone(pid)
     server.close()
+
+
+def test_port_is_given_to_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, draw = services._free_port(), random.randint
+    drawn = [first]
+    monkeypatch.setattr(random, "randint", lambda *limits: drawn.pop() if drawn else draw(*limits))
+    assert services._free_port() != first
+    assert drawn == []
 
 
 def test_server_ends_with_its_owner(database_folder: Path) -> None:
