@@ -36,8 +36,8 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 def wait_for_end(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Wait until all processes have ended; return those that still run after `seconds`.
 
-    A zombie has ended. `psutil.wait_procs` would wait for process 1 to collect it. In a container
-    without an init that never happens.
+    A zombie without other threads has ended. `psutil.wait_procs` would wait for process 1 to
+    collect it. In a container without an init that never happens.
     """
     watched = list(processes)
     wait_for(lambda: not any(map(_runs, watched)), seconds, every=0.01)
@@ -149,5 +149,7 @@ def kill_process(process: psutil.Process) -> None:
 
 def _runs(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+        is_zombie = process.status() == psutil.STATUS_ZOMBIE
+        # While one of its threads is still ending, its files are locked, and its ports in use.
+        return bool(process.is_running() and (not is_zombie or process.num_threads() > 1))
     return False

@@ -16,7 +16,7 @@ from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import start_spark
 
 PROJECT = Path(__file__).parents[2]
-SECONDS = 120  # until something that must happen counts as not happening
+SECONDS = 300  # until something that must happen counts as not happening
 
 
 class SpareDriver(QueryProcess):

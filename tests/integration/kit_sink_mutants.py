@@ -218,7 +218,7 @@ class RewritesAll(Writer):
     def publish(self, name: str, rows: Rows) -> None:
         state = self.path / ".state"
         batches = pickle.loads(state.read_bytes()) if state.exists() else {}
-        time.sleep(0.3)
+        time.sleep(1)  # long enough for the other query's batch on a busy machine, too
         draft = self.path / f".{name}.draft"
         draft.write_bytes(pickle.dumps({**batches, name: rows}))
         draft.replace(state)

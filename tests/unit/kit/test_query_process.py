@@ -79,3 +79,20 @@ def test_zombie_counts_as_ended() -> None:
             assert processes[0].status() == psutil.STATUS_ZOMBIE
         finally:
             sleeper.kill()
+
+
+def test_zombie_with_a_thread_still_runs() -> None:
+    """It still has its files and ports; after `kill -9`, that takes a moment."""
+    code = (
+        "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+    )
+    code += "ctypes.CDLL(None).pthread_exit(None)"
+    with subprocess.Popen([sys.executable, "-c", code]) as started:
+        process = psutil.Process(started.pid)
+        try:
+            wait_until(
+                lambda: process.status() == psutil.STATUS_ZOMBIE, 60, "its main thread's end"
+            )
+            assert wait_for_end([process], 0.5) == [process]
+        finally:
+            started.kill()
