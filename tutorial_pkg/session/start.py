@@ -196,10 +196,10 @@ def launch(given: Settings, log: Path) -> Any:
     try:
         if is_here(given[MASTER]):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the UI listens there only, too
-        if is_local(given[MASTER]):
-            os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
             if home := spark_home():
                 os.environ["SPARK_HOME"] = str(home)
+        if is_local(given[MASTER]):
+            os.environ.setdefault("SPARK_DRIVER_MEMORY", "2g")
         options = ["-Duser.timezone=UTC", "-XX:+UseSerialGC", *archive_options(java)]
         options.append(os.environ.get("SPARK_SUBMIT_OPTS", ""))
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
