@@ -238,7 +238,7 @@ def _free_port() -> int:
     It is below the ports that the system gives to clients, and reserved, so it stays free.
     """
     ports = iter(lambda: random.randint(22_000, 32_000), 0)
-    return next(port for port in ports if port not in _reserved and reserve(port) and is_free(port))
+    return next(port for port in ports if port not in _reserved and is_free(port) and reserve(port))
 
 
 def _program(package: str, path: str) -> Path:

@@ -22,7 +22,7 @@ _SECONDS = 120  # for Spark to start, on a busy machine
 _SHOWN = 2000
 # A driver doesn't live long enough for the JVM's second compiler to pay off.
 _JAVA = "-XX:TieredStopAtLevel=1"
-_JVM = ("SPARK_HOME", "SPARK_SUBMIT_OPTS")  # in the environment: they may make it start faster
+_JVM = ("SPARK_HOME", "SPARK_SUBMIT_OPTS")  # variables with which a JVM may start faster
 # Settings that belong to the examining session alone.
 _OWN = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.ui.")
 

@@ -150,6 +150,6 @@ def kill_process(process: psutil.Process) -> None:
 def _runs(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         is_zombie = process.status() == psutil.STATUS_ZOMBIE
-        # While one of its threads is still ending, its files are locked, and its ports in use.
+        # Its locks and ports are in use until its last thread has ended.
         return bool(process.is_running() and (not is_zombie or process.num_threads() > 1))
     return False

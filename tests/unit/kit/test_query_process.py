@@ -29,6 +29,11 @@ process = QueryProcess(Path(sys.argv[1]), sys.argv[2], output=Path(sys.argv[3]))
 Path(sys.argv[2]).with_suffix(".driver").write_text(f"{process.pid}")
 time.sleep(600)
 """
+THREAD_ALONE = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
 
 
 @pytest.fixture
@@ -83,11 +88,7 @@ def test_zombie_counts_as_ended() -> None:
 
 def test_zombie_with_a_thread_still_runs() -> None:
     """It still has its files and ports; after `kill -9`, that takes a moment."""
-    code = (
-        "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
-    )
-    code += "ctypes.CDLL(None).pthread_exit(None)"
-    with subprocess.Popen([sys.executable, "-c", code]) as started:
+    with subprocess.Popen([sys.executable, "-c", THREAD_ALONE]) as started:
         process = psutil.Process(started.pid)
         try:
             wait_until(

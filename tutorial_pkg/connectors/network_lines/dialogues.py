@@ -115,7 +115,7 @@ def _store(connection: Connection, lines: bytes) -> None:
 
 
 def _count_newlines(lines: bytes) -> int:
-    """With NumPy five times as fast as `bytes.count`, and without Python's lock."""
+    """NumPy takes a quarter of the time of `bytes.count`, which also holds up all other threads."""
     if numpy is None:
         return lines.count(b"\n")
     return int(numpy.count_nonzero(numpy.frombuffer(lines, numpy.uint8) == ord("\n")))
@@ -215,7 +215,7 @@ def _changes(position: Any) -> Entries | None:
 
 
 def _count_rows(lines: bytes, most_rows: int, most_bytes: int) -> int:
-    rows = lines.count(b"\n")
+    rows = _count_newlines(lines)
     if (lines and not lines.endswith(b"\n")) or rows > most_rows:
         raise RefusedError(f"a block is whole lines, at most {most_rows} of them")
     longest = max(map(len, lines.split(b"\n"))) if len(lines) > most_bytes else 0
