@@ -27,12 +27,8 @@ from tutorial_pkg.connectors.postgres.columns import oid_of, schema_of
 from tutorial_pkg.connectors.postgres.options import FORMAT, READ
 from tutorial_pkg.connectors.postgres.tables import arrow_rows
 
-OPERATIONS = {
-    pgoutput.INSERT: "insert",
-    pgoutput.UPDATE: "update",
-    pgoutput.DELETE: "delete",
-    pgoutput.TRUNCATE: "truncate",
-}
+KINDS = pa.array([pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE, pgoutput.TRUNCATE], pa.int64())
+OPERATIONS = pa.array(["insert", "update", "delete", "truncate"])
 # Arrow parses PostgreSQL's texts of all other types to the same values as the client, or refuses.
 PARSED_BY_CLIENT = (ArrayType, BinaryType, DecimalType)
 
@@ -155,7 +151,7 @@ class ChangePacker:
         _check_columns(self._context, changes.columns, self._now)
         before, after = (self._rows(changes, values) for values in changes.tuples())
         known = {
-            "operation": pa.array([OPERATIONS[kind] for kind in changes.kinds.tolist()]),
+            "operation": OPERATIONS.take(pc.index_in(pa.array(changes.kinds), KINDS)),
             "key": self._keys(before, after),
             "before": before,
             "after": after,
