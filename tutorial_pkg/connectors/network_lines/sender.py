@@ -197,7 +197,14 @@ class Channel:
 
     def wait(self) -> bytes:
         """Return the next part of the reply, nothing at its end."""
-        return self._patiently(self._receive)
+        has_ended = isinstance(self._socket, ssl.SSLSocket) and not self._socket.version()
+        try:
+            return self._patiently(self._receive)
+        except ConnectionResetError:
+            if has_ended:  # `unwrap` has read an alert, and hides it
+                text = "the receiver does not accept this sender's certificate; its status says why"
+                raise SenderRefusedError(text) from None
+            raise
 
     def take(self, reply: bytes) -> None:
         """Take in a part of the reply. Raises `SenderRefusedError`."""
