@@ -27,7 +27,7 @@ import signal
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tutorial_pkg.connectors.cpu_log.record import Batch, Piece, Record, Staged, read_record
@@ -110,9 +110,10 @@ class PublishedDirectory:
     def _sweep(self, query: str) -> None:
         needed = {piece.staged.name for piece in read_record(self._record).pieces}
         for orphan in self._staged.glob("*"):  # none without the folder
-            is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
-            if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
-                orphan.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # a task of another query has just deleted it
+                is_old = time.time() - orphan.stat().st_mtime > ORPHAN_SECONDS
+                if (is_old or orphan.name.startswith(f"{query}.")) and orphan.name not in needed:
+                    orphan.unlink()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
