@@ -1,4 +1,8 @@
-"""The checks that try an answer in a real query: a plan, a job, a query that is restarted."""
+"""The checks that try an answer in a real query: a plan, a job, a query that is restarted.
+
+All of them accept the stored solutions in their notebooks. That they refuse wrong ones is tried
+here for one of each kind, and for the others in the soak.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +61,15 @@ EDITS: dict[str, list[tuple[tuple[str, str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name > "02" else pytest.param(name, marks=pytest.mark.soak) for name in EDITS],
+)
 def test_connector(spark: SparkSession, name: str) -> None:
     refuses(name, *EDITS[name])
 
 
+@pytest.mark.soak
 def test_mended_inbox(spark: SparkSession) -> None:
     def examine(state: Any) -> Any:
         names = names_at("11_3")
@@ -73,6 +81,7 @@ def test_mended_inbox(spark: SparkSession) -> None:
     refuses("11_3", (late, "late_rows: "), (forgets, "restart: "), examine=examine)
 
 
+@pytest.mark.soak
 def test_capstone(spark: SparkSession) -> None:
     names = names_at("13_3")
     refuses(
@@ -112,6 +121,7 @@ def test_corrected_counts(spark: SparkSession) -> None:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not HAS_STATE, reason="before Spark 4.1 transformWithState takes pandas only")
 def test_bursts(spark: SparkSession) -> None:
     use_rocksdb(spark)

@@ -13,7 +13,8 @@ import pytest
 
 from spark_connector_tests.query_process import wait_until
 from tests.faults.spare_driver import PROJECT, SECONDS
-from tutorial_pkg.session.java import find_java
+from tutorial_pkg.session.java import archive_options, find_java
+from tutorial_pkg.session.start import spark_home
 
 JOB = """
 import sys
@@ -44,7 +45,7 @@ writer = lines.writeStream.format("noop").option("checkpointLocation", f"{folder
 query = writer.start()
 while query.isActive and not query.recentProgress:
     time.sleep(0.05)
-print("Stopped" if run_until_signal(Announced(query)) else "Ended", "after its batch")
+print("Stopped" if run_until_signal(Announced(query)) else "Ended", "after its batch", flush=True)
 spark.stop()
 """
 
@@ -54,7 +55,13 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen]:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "lines.txt").write_text("one\ntwo\n")
     (tmp_path / "job.py").write_text(JOB)
-    ours = {"JAVA_HOME": str(find_java().home), "PYTHONPATH": str(PROJECT)}
+    java = " ".join(["-XX:+UseSerialGC", *archive_options(find_java())])  # starts faster
+    ours = {
+        "JAVA_HOME": str(find_java().home),
+        "PYTHONPATH": str(PROJECT),
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_SUBMIT_OPTS": java,
+    }
     with (tmp_path / "job.log").open("wb") as log:
         submit = Path(sys.executable).with_name("spark-submit")
         words = ["--master", "local[1]", tmp_path / "job.py", tmp_path]
