@@ -19,10 +19,9 @@ import psutil
 import pytest
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
-from tests.faults.spare_driver import PROJECT, SECONDS
+from tests.faults.spare_driver import PROJECT, SECONDS, without_zip
 from tests.versions.environments import NEWEST, lean_python
 from tutorial_pkg.session.java import find_java
-from tutorial_pkg.session.start import spark_home
 from workbook.cluster import Cluster
 
 JOB = Path(__file__).with_name("submitted.py")
@@ -37,9 +36,9 @@ def environment(cluster: Cluster) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {
         **inherited,
+        **without_zip(),  # the workers' Python has its own PySpark
         "MASTER": cluster.url,
         "SPARK_CONF_DIR": str(cluster.conf),
-        "SPARK_HOME": str(spark_home()),  # starts faster; the workers' Python has its own PySpark
         "JAVA_HOME": str(find_java().home),
         "PYSPARK_PYTHON": str(lean_python(NEWEST)),
         "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_connector_tests.query_process import QueryProcess, wait_until
 from tutorial_pkg import start_spark
+from tutorial_pkg.session.start import spark_home
 
 PROJECT = Path(__file__).parents[2]
 SECONDS = 300  # until something that must happen counts as not happening
@@ -35,6 +36,12 @@ class SpareDriver(QueryProcess):
         wait_until(lambda: self._ready.exists() or not self.running, SECONDS, "Spark's start")
         assert self.running, self.output.read_text()
         self._go.touch()
+
+
+def without_zip() -> dict[str, str]:
+    """Return what lets Spark's own scripts start a driver as fast as `start_spark` does."""
+    home = spark_home()
+    return {"SPARK_HOME": str(home)} if home else {}
 
 
 def started(**settings: str) -> tuple[SparkSession, list[str]]:

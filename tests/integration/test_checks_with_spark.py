@@ -1,7 +1,7 @@
 """The checks that try an answer in a real query: a plan, a job, a query that is restarted.
 
-All of them accept the stored solutions in their notebooks. That they refuse wrong ones is tried
-here for one of each kind, and for the others in the soak.
+In the notebooks, they accept the stored solutions. Here some refuse wrong answers, and the others
+do so in the soak.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ EDITS: dict[str, list[tuple[tuple[str, str], str]]] = {
 
 @pytest.mark.parametrize(
     "name",
-    [name if name > "02" else pytest.param(name, marks=pytest.mark.soak) for name in EDITS],
+    [pytest.param(name, marks=pytest.mark.soak if name[:2] == "01" else ()) for name in EDITS],
 )
 def test_connector(spark: SparkSession, name: str) -> None:
     refuses(name, *EDITS[name])

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from spark_connector_tests.query_process import wait_until
-from tests.faults.spare_driver import PROJECT, SECONDS
+from tests.faults.spare_driver import PROJECT, SECONDS, without_zip
 from tutorial_pkg.session.java import archive_options, find_java
-from tutorial_pkg.session.start import spark_home
 
 JOB = """
 import sys
@@ -56,18 +55,13 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen]:
     (tmp_path / "in" / "lines.txt").write_text("one\ntwo\n")
     (tmp_path / "job.py").write_text(JOB)
     java = " ".join(["-XX:+UseSerialGC", *archive_options(find_java())])  # starts faster
-    ours = {
-        "JAVA_HOME": str(find_java().home),
-        "PYTHONPATH": str(PROJECT),
-        "SPARK_HOME": str(spark_home()),
-        "SPARK_SUBMIT_OPTS": java,
-    }
+    ours = {"JAVA_HOME": str(find_java().home), "PYTHONPATH": str(PROJECT), **without_zip()}
     with (tmp_path / "job.log").open("wb") as log:
         submit = Path(sys.executable).with_name("spark-submit")
         words = ["--master", "local[1]", tmp_path / "job.py", tmp_path]
         running = subprocess.Popen(
             [submit, *words],
-            env={**os.environ, **ours, "PYSPARK_PYTHON": sys.executable},
+            env={**os.environ, **ours, "SPARK_SUBMIT_OPTS": java, "PYSPARK_PYTHON": sys.executable},
             stdout=log,
             stderr=log,
             start_new_session=True,  # its own process group, as in a terminal
