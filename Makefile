@@ -12,7 +12,7 @@ BEAT := t=0; while sleep 9; do t=$$((t + 9)); echo "    $$t s ..."; done & trap 
 OFFLINE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Four at a time, a file or a class each: half of a Spark test is waiting. The longest come first.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
-LONG_TESTS_FIRST := notebooks $(addprefix tests/,integration faults cluster services browser unit)
+LONG_TESTS_FIRST := notebooks $(addprefix tests/,integration faults cluster browser services unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 # Where this is set, as in many containers, each of Spark's processes would compile the package.

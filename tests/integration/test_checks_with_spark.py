@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_connector_tests.query_process import wait_until
+from tests.integration.test_checks import refuses
 from tests.unit.workbook.solutions import names_at
-from tests.unit.workbook.test_checks import refuses
 from tutorial_pkg import item_stream
 from tutorial_pkg.core.spark_versions import HAS_STATE
 from tutorial_pkg.state import use_rocksdb

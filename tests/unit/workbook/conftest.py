@@ -1,4 +1,4 @@
-"""Folders for servers in `.work/`, gone afterwards, and one database for all of these tests.
+"""Folders for servers in `.work/`, gone afterwards.
 
 pytest's own temporary folder is its owner's alone, and a server that root starts runs as another
 user.
@@ -13,20 +13,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tutorial_pkg.core.places import work_dir
-from workbook.services import Postgres
 
 
 @pytest.fixture
 def database_folder() -> Iterator[Path]:
     with TemporaryDirectory(dir=work_dir("tests")) as folder:
         yield Path(folder, "data")
-
-
-@pytest.fixture(scope="session")
-def uri() -> Iterator[str]:
-    """Where an empty PostgreSQL listens."""
-    with (
-        TemporaryDirectory(dir=work_dir("tests")) as folder,
-        Postgres(Path(folder, "data")) as server,
-    ):
-        yield server.uri

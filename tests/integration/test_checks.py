@@ -1,24 +1,26 @@
 """Each check refuses wrong answers with a fitting message.
 
 The notebooks show that it accepts the solution. Checks that need Spark are in
-`tests/integration/test_checks_with_spark.py`.
+`test_checks_with_spark.py`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from inspect import signature
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from tests.unit.workbook.solutions import answer_of, names_at
+from tutorial_pkg.core.places import work_dir
 from workbook import checks
 from workbook.checks import trial
-from workbook.services import start_kafka
+from workbook.services import Postgres, start_kafka
 
 NAMES = [name for name in vars(checks) if name.startswith("check_")]
 
@@ -202,6 +204,16 @@ def test_feeds() -> None:
         (("if sensor in", "if feeds or sensor in"), "*all* snapshots"),
         feeds=names_at("09_2")["Feeds"],
     )
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    """Where an empty PostgreSQL listens."""
+    with (
+        TemporaryDirectory(dir=work_dir("tests")) as folder,
+        Postgres(Path(folder, "data")) as server,
+    ):
+        yield server.uri
 
 
 def test_tidy(uri: str) -> None:
