@@ -43,7 +43,7 @@ from spark_connector_tests import (
     examine_source,
 )
 from spark_connector_tests.query_process import wait_until
-from tests.conftest import FAST_JVM
+from tests.conftest import FIRST_COMPILER
 from tests.integration import kit_subjects
 from tests.versions.environments import OTHERS, other_packages
 from tutorial_pkg import __version__, start_spark
@@ -324,7 +324,7 @@ def remarks(reports: dict[str, Report]) -> list[str]:
 
 def main(names: Sequence[str]) -> None:
     find_others()
-    os.environ.setdefault("JDK_JAVA_OPTIONS", FAST_JVM)  # as for tests: no JVM lives long
+    os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)  # as for tests: no JVM lives long
     if names:
         examine(names)
     else:

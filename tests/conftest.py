@@ -25,11 +25,7 @@ from tutorial_pkg.session.start import stop_spark
 
 OVER_CONNECT = "TESTS_OVER_CONNECT"
 # With one compiler the JVM's code cache shrinks to 48 MB; a full one is swept and compiled again.
-# Hadoop starts a `chmod` for each file of a checkpoint; by default each is two programs in turn.
-FAST_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m "
-    "-Djdk.lang.Process.launchMechanism=VFORK"
-)
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
 warm_jvm = WarmJvm()
 sockets = tempfile.TemporaryDirectory(prefix="kernels-")  # until the process ends
 
@@ -55,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(warm_jvm)
     nbval.kernel.KernelManager = partial(KernelManager, transport="ipc", ip=f"{sockets.name}/k")
     if config.option.markexpr != "soak":
-        os.environ.setdefault("JDK_JAVA_OPTIONS", FAST_JVM)
+        os.environ.setdefault("JDK_JAVA_OPTIONS", FIRST_COMPILER)
         os.environ.setdefault("TUTORIAL_PKG_KILLS", "1")  # here, and in the notebooks' kernels
     # NumPy's other threads take half of the time that its import takes, in hundreds of processes.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -96,8 +96,7 @@ def launched() -> Any:
     """Spark's Python processes take over its folder, that of notebooks, and find the tests."""
     start._prepare_python()
     with chdir(PROJECT / "notebooks"), patch.dict(os.environ, PYTHONPATH=str(PROJECT)):
-        settings = {"spark.master": "local[2]", "spark.python.daemon.module": "tests.daemon"}
-        return start.launch(settings, start._open_log())
+        return start.launch({"spark.master": "local[2]"}, start._open_log())
 
 
 def new_door(jvm: Any) -> dict[str, str]:
