@@ -144,7 +144,8 @@ def copy_book(
         spark.dataSource.register(connector)
     rows = spark.readStream.format(source.name()).options(**orders).load()
     texts = rows.selectExpr("text AS value").repartition(2)
-    return texts.writeStream.format(sink.name()).options(**copies).start()
+    writer = texts.writeStream.format(sink.name()).options(**copies)
+    return writer.trigger(processingTime="1 second").start()
 
 
 class Drill(_Drill):

@@ -1,16 +1,17 @@
 """The correct parts of notebook 11's five broken connectors; their mistakes are in the notebook.
 
 The sources read numbers from files in a folder, one number per line; the sinks write such files.
+Spark's Python processes import this module, so it imports no plots: Matplotlib would take each of
+them a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matplotlib import pyplot as plt
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceStreamReader,
@@ -19,9 +20,6 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
-
-from spark_connector_tests import Report
-from workbook.plots import GREEN, RED, chart, picture
 
 
 def source_of(part: Any, name: str = "", schema: str = "value LONG") -> type[DataSource]:
@@ -112,27 +110,3 @@ class NumberWriter(DataSourceStreamWriter):
     @classmethod
     def sink(cls) -> type[DataSource]:
         return sink_of(cls)
-
-
-# ---- Reports -------------------------------------------------------------------------------------
-
-
-def draw_reports(reports: Mapping[str, Report]) -> None:
-    """Plot which promise each report found kept or broken; gray cells were not tried."""
-    verdicts = [one for report in reports.values() for one in report.verdicts]
-    promises = list(dict.fromkeys(verdict.name for verdict in verdicts))
-    figure, axes = chart("", "", height=3)
-    for row, report in enumerate(reports.values()):
-        marks = {verdict.name: verdict.mark for verdict in report.verdicts}
-        for column, promise in enumerate(promises):
-            color = {"✓": GREEN, "✗": RED}.get(marks.get(promise, ""), "#eeeeee")
-            axes.add_patch(plt.Rectangle((column - 0.48, row - 0.45), 0.96, 0.9, color=color))
-            axes.text(column, row, marks.get(promise, ""), color="white", ha="center", va="center")
-    axes.set(xlim=(-0.5, len(promises) - 0.5), ylim=(len(reports) - 0.5, -0.5))
-    axes.set_yticks(range(len(reports)), reports)
-    axes.set_xticks(range(len(promises)), promises)
-    axes.xaxis.tick_top()
-    axes.grid(False)
-    axes.tick_params(length=0)
-    broken = [f"{name}: {', '.join(report.broken)}" for name, report in reports.items()]
-    picture(figure, alt=f"A table of connectors and promises. Broken are: {'; '.join(broken)}.")

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from spark_connector_tests import Report
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.observe import BatchMetrics, QueryMetrics
 
@@ -225,3 +226,24 @@ def _name(axis: Any, batches: Sequence[BatchMetrics], name: str, height: float, 
     """Write the name of a part of the last bar to its right."""
     place = batches[-1].batch + 0.5, height
     axis.annotate(name, place, color=color, va="center", annotation_clip=False)
+
+
+def draw_reports(reports: Mapping[str, Report]) -> None:
+    """Plot which promise each report found kept or broken; gray cells were not tried."""
+    verdicts = [one for report in reports.values() for one in report.verdicts]
+    promises = list(dict.fromkeys(verdict.name for verdict in verdicts))
+    figure, axes = chart("", "", height=3)
+    for row, report in enumerate(reports.values()):
+        marks = {verdict.name: verdict.mark for verdict in report.verdicts}
+        for column, promise in enumerate(promises):
+            color = {"✓": GREEN, "✗": RED}.get(marks.get(promise, ""), "#eeeeee")
+            axes.add_patch(plt.Rectangle((column - 0.48, row - 0.45), 0.96, 0.9, color=color))
+            axes.text(column, row, marks.get(promise, ""), color="white", ha="center", va="center")
+    axes.set(xlim=(-0.5, len(promises) - 0.5), ylim=(len(reports) - 0.5, -0.5))
+    axes.set_yticks(range(len(reports)), reports)
+    axes.set_xticks(range(len(promises)), promises)
+    axes.xaxis.tick_top()
+    axes.grid(False)
+    axes.tick_params(length=0)
+    broken = [f"{name}: {', '.join(report.broken)}" for name, report in reports.items()]
+    picture(figure, alt=f"A table of connectors and promises. Broken are: {'; '.join(broken)}.")

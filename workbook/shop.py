@@ -12,7 +12,7 @@ from workbook.batches import post
 
 ORDERS = 200
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-SECOND, PER_FILE = timedelta(seconds=1), timedelta(seconds=20)
+SECOND, PER_FILE = timedelta(seconds=1), timedelta(seconds=40)
 
 Order = namedtuple("Order", "time id")
 Payment = namedtuple("Payment", "paid order")
@@ -33,7 +33,7 @@ class Shop(NamedTuple):
 
 
 def open_shop(folder: Path) -> Shop:
-    """Write `orders`, `payments` and `deliveries` below `folder`, a file for each 20 seconds.
+    """Write `orders`, `payments` and `deliveries` below `folder`, a file for each 40 seconds.
 
     There is an order per second. Every seventh isn't paid; the others are after 1 to 9 seconds,
     every fifth after 15 to 23. Every eleventh isn't delivered; the others are after 20 to 29.
