@@ -54,11 +54,11 @@ def test_silent_key_is_forgotten(spark: SparkSession, tmp_path: Path) -> None:
     forgetting = rolling(stream_of(spark, folder, SCHEMA), "ticker", Totals(), SECOND)
     query = forgetting.writeStream.format("memory").queryName("forget").outputMode("update").start()
     post(folder, [[one]])
-    query.processAllAvailable()
+    wait_until(lambda: spark.table("forget").count() == 1, SECONDS, "a result")
     state = lambda: query.lastProgress.stateOperators[0]  # noqa: E731
     wait_until(lambda: state().numRowsTotal == 0, SECONDS, "an empty state")
     post(folder, [[one]])
-    query.processAllAvailable()
+    wait_until(lambda: spark.table("forget").count() == 2, SECONDS, "another result")
     query.stop()
     assert [row.trades for row in spark.table("forget").collect()] == [1, 1]
 
