@@ -98,6 +98,7 @@ def test_capstone(spark: SparkSession) -> None:
     refuses("13_3", (("!= [memo]", "!= [0]"), "too many"), (("{context.query}", "w"), "too many"))
 
 
+@pytest.mark.soak
 def test_13_4(spark: SparkSession, tmp_path: Path) -> None:
     names = names_at("13_4")
     source, sink = names["answer"]
