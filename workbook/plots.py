@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from spark_connector_tests import Report
 from tutorial_pkg.core.errors import last_error
 from tutorial_pkg.observe import BatchMetrics, QueryMetrics
 
@@ -228,8 +227,11 @@ def _name(axis: Any, batches: Sequence[BatchMetrics], name: str, height: float, 
     axis.annotate(name, place, color=color, va="center", annotation_clip=False)
 
 
-def draw_reports(reports: Mapping[str, Report]) -> None:
-    """Plot which promise each report found kept or broken; gray cells were not tried."""
+# ---- Reports of the conformance kit ------------------------------------------------------------
+
+
+def draw_reports(reports: Mapping[str, Any]) -> None:
+    """Plot which promise each `Report` found kept or broken; gray cells were not tried."""
     verdicts = [one for report in reports.values() for one in report.verdicts]
     promises = list(dict.fromkeys(verdict.name for verdict in verdicts))
     figure, axes = chart("", "", height=3)

@@ -15,7 +15,7 @@ from unittest import mock
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming import DataStreamWriter
 
-from spark_connector_tests import StreamSink, StreamSource, examine_source
+from spark_connector_tests import StreamSink, StreamSource, examine_sink, examine_source
 from workbook.checks import trial
 from workbook.checks.verdict import Case, Wrong, compare, exercise, expect, must_be, show
 from workbook.ledger import BUSY, CUT, LOST, LedgerServer, Trouble, entries, no_trouble
@@ -143,13 +143,13 @@ def check_13_3(answer: Any) -> str:
 @exercise("(my_source, my_sink)")
 def check_13_4(answer: Any) -> str:
     """Can the kit try the source and the sink that the two functions of `answer` describe?"""
-    kinds: Any = (StreamSource, "every_row_once"), (StreamSink, "repeated_batch")
-    for describe, (kind, promise) in zip(answer, kinds, strict=True):
+    kinds: Any = (StreamSource, examine_source), (StreamSink, examine_sink)
+    for describe, (kind, examine) in zip(answer, kinds, strict=True):
         with trial.scratch() as folder:
             two = [describe(folder / name / "trial") for name in ("one", "two")]
         books = {each.options.get("book") for each in two if isinstance(each, kind)}
         text = f"For two folders your description names the books {show(books)}; expected two "
         expect(len(books) == 2, f"{text}{kind.__name__}s, because each trial needs an empty book.")
-        report = examine_source(describe, trial.session(), only=[promise])
+        report = examine(describe, trial.session(), only=["every_row_once"])
         trial.must_keep_all(report)
     return "The kit can feed your source and read your sink."
