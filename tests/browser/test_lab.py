@@ -24,7 +24,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PICTURES = ROOT / ".work" / "browser"
 TOKEN = "a-test-is-reading"
 # nbval runs all; these, as people see them
-NOTEBOOKS = ["00_start_here", "04_network_source"]
+NOTEBOOKS = ["00_start_here", pytest.param("04_network_source", marks=pytest.mark.soak)]
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed (`bash .ci/packages` installs it on Debian)"
@@ -110,7 +110,6 @@ KERNEL_IS_IDLE = """() => {
 }"""
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook_runs_without_stderr(lab: str, page: object, name: str) -> None:
     page.set_default_timeout(180_000)

@@ -76,7 +76,6 @@ def started_by_python(folder: Path, environment: dict[str, str], *settings: str)
     return run(folder, environment, sys.executable, *words, *settings)
 
 
-@pytest.mark.soak
 def test_package_ships_itself(folder: Path, environment: dict[str, str]) -> None:
     assert started_by_python(folder, environment) == ["imported from the zip", *RAN]
 
