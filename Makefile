@@ -12,7 +12,7 @@ BEAT := t=0; while sleep 9; do t=$$((t + 9)); echo "    $$t s ..."; done & trap 
 OFFLINE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Four at a time, a file or a class each: half of a Spark test is waiting. The longest come first.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
-LONG_TESTS_FIRST := $(addprefix tests/,integration faults services unit)
+LONG_TESTS_FIRST := $(addprefix tests/,integration faults unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 # Where this is set, as in many containers, each of Spark's processes would compile the package.
@@ -29,11 +29,11 @@ lab: $(READY) ## open the workbook in JupyterLab
 	@$(BIN)/jupyter lab --ip=127.0.0.1 --custom-css --ServerApp.root_dir="$(CURDIR)" \
 		$(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
-test: style ## style, types, the notebooks before the capstone, and one proof of every promise
+test: style ## style, types, notebooks 00 to 12, and one proof of every promise (ten minutes)
 	$(PYTEST) $(NBVAL) notebooks/0*.ipynb notebooks/1[0-2]*.ipynb $(LONG_TESTS_FIRST)
 
-more: $(READY) ## the capstone and the notebooks after it, a cluster, a browser (ten minutes)
-	$(PYTEST) $(NBVAL) tests/cluster tests/browser notebooks/1[3-9]*.ipynb notebooks/2*.ipynb
+more: $(READY) ## the other notebooks; what needs a server, a cluster or a browser (ten minutes)
+	$(PYTEST) $(NBVAL) tests/cluster tests/browser tests/services notebooks/1[3-9]*.ipynb notebooks/2*.ipynb
 
 check: style ## the quick tests: style, types, unit, one real stream (under two minutes)
 	$(PYTEST) -q tests/unit
