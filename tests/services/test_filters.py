@@ -94,10 +94,7 @@ def in_delta(url: str, folder: Path) -> Place:
 
 
 @since_4_1
-@pytest.mark.parametrize(
-    "put",
-    [in_parquet, *(pytest.param(put, marks=pytest.mark.soak) for put in (in_postgres, in_delta))],
-)
+@pytest.mark.parametrize("put", [in_postgres, in_parquet, in_delta])
 def test_filters_leave_out_no_wanted_row(
     spark: SparkSession, put: Callable[[str, Path], Place], url: str, tmp_path: Path
 ) -> None:
