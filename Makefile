@@ -12,7 +12,6 @@ BEAT := t=0; while sleep 9; do t=$$((t + 9)); echo "    $$t s ..."; done & trap 
 OFFLINE := $(if $(wildcard wheelhouse),--no-index --find-links wheelhouse)
 # Four at a time, a file or a class each: half of a Spark test is waiting. The longest come first.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder
-LONG_TESTS_FIRST := $(addprefix tests/,integration faults unit)
 NBVAL := --nbval --nbval-cell-timeout=600 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
 # Where this is set, as in many containers, each of Spark's processes would compile the package.
@@ -30,7 +29,7 @@ lab: $(READY) ## open the workbook in JupyterLab
 		$(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_OPTIONS) notebooks/00_start_here.ipynb
 
 test: style ## style, types, notebooks 00 to 13, one proof of every promise that needs no server
-	$(PYTEST) $(NBVAL) notebooks/0*.ipynb notebooks/1[0-3]*.ipynb $(LONG_TESTS_FIRST)
+	$(PYTEST) $(NBVAL) notebooks/0*.ipynb notebooks/1[0-3]*.ipynb tests/integration tests/faults tests/unit
 
 more: $(READY) ## the other notebooks; what needs a server, a cluster or a browser
 	$(PYTEST) $(NBVAL) tests/cluster tests/browser tests/services notebooks/1[4-9]*.ipynb notebooks/2*.ipynb

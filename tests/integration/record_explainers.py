@@ -2,7 +2,7 @@
 
     python -m tests.integration.record_explainers
 
-`tests/browser/test_recorded_runs.py` checks that the queries still do the same.
+`tests/integration/test_explainers.py` checks that the queries still do the same.
 """
 
 from __future__ import annotations

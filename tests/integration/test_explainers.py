@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 from tests.integration.record_explainers import PORTS, run_crash, run_watermark, watermark_grid
 from workbook.explainers import recorded
 
-
-def crash(run: dict[str, object]) -> object:
-    marks = [] if run["point"] == "half_applied" else [pytest.mark.soak]
-    return pytest.param(run, id=str(run["point"]), marks=marks)
+CRASHES = [
+    pytest.param(
+        run, id=run["point"], marks=[] if run["point"] == "half_applied" else pytest.mark.soak
+    )
+    for run in recorded("crash")
+]
 
 
 def test_watermark_of_one_choice(spark: SparkSession, tmp_path: Path) -> None:
@@ -26,7 +28,7 @@ def test_watermark_of_every_choice(spark: SparkSession, tmp_path: Path) -> None:
     assert list(watermark_grid(spark, tmp_path)) == recorded("watermark")
 
 
-@pytest.mark.parametrize("expected", map(crash, recorded("crash")))
+@pytest.mark.parametrize("expected", CRASHES)
 def test_crash_leaves_what_is_shown(
     spark: SparkSession,
     tmp_path: Path,
